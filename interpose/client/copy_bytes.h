@@ -22,7 +22,7 @@ CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, s
   op.stream = there.stream;
   // A post concerning shared memory may wait for other transfers: this one must not hold a slot.
   if (stable && !there.connection->coherence().Concerns(op)) {
-    const auto sent = SendEarly(transfers, op, source, bytes, rows,
+    const auto sent = SendEarly(transfers, op, source, bytes, rows, later,
                                 [&](const Op& early) { return there.connection->Post(early); });
     if (sent) return *sent;
   }

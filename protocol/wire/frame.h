@@ -43,7 +43,7 @@ inline constexpr std::size_t kMaxFrameBytes = 48 * 1024;
 inline constexpr std::size_t kMaxInlineBytes = 32 * 1024;
 // Maximum size of an early copy to a device: the client sends its bytes with the op, and not after
 // TransferClearToSend. And maximum of the bytes of all early copies not clear to send yet.
-inline constexpr std::size_t kMaxEarlyBytes = 256 * 1024;
+inline constexpr std::size_t kMaxEarlyBytes = 1024 * 1024;
 inline constexpr std::size_t kMaxEarlyInAll = 8 * 1024 * 1024;
 // Maximum size of control messages between agents and over sockets; some contain inventories.
 inline constexpr std::size_t kMaxControlBytes = 1024 * 1024;

@@ -1,6 +1,6 @@
-// A word of managed memory used by the host and kernels by turns, for long enough that a system may
-// move it ahead of its use. Then each of several sequences that makes a move too early, too late or
-// in the wrong place visible. No kernel runs while the host accesses the word, as needed on devices
+// A word of managed memory used by the host and kernels by turns, long enough for a system to move
+// it ahead of its use. Then one of several sequences: a move too early, too late or in the wrong
+// place gives a wrong value. No kernel runs while the host accesses the word, as needed on devices
 // without concurrent access.
 //
 //   driver_turns [ROUNDS]
@@ -16,7 +16,7 @@ namespace {
 
 __global__ void Add(int* word, int value) { *word += value; }
 
-// The word's value is kept for later.
+// Keeps the word's value for later.
 __global__ void Read(const int* word, int* into) { *into = *word; }
 
 __global__ void Set(unsigned* flag, unsigned value) {
@@ -97,7 +97,7 @@ class Sequences {
     return failures;
   }
 
-  // The same with a copy of the word behind the long one. It reads what the kernel left.
+  // The same with a copy of the word behind the long one. It reads the kernel's result.
   int CopyBehind(int round) {
     int failures = Turns();
     int copied = -1;
@@ -115,7 +115,7 @@ class Sequences {
     return failures;
   }
 
-  // The stream waits for a word that a kernel of another stream writes afterwards. Meanwhile the
+  // The stream waits for a word, written afterwards by a kernel of another stream. Meanwhile the
   // host writes the word of the turns.
   int HeldStream(int round) {
     int failures = Turns();

@@ -12,17 +12,19 @@
 namespace cuspan {
 
 // Posts `op`, a copy of the bytes at `source`, by post(op) → CUresult, and sends the bytes. Nothing
-// happens, and there is no result, if it cannot be an early copy now. Threads: any.
+// happens, and there is no result, if it cannot be an early copy now. `later`: see
+// OutgoingTransfers::SendEarly. Threads: any.
 template <typename Op, typename Post>
 std::optional<CUresult> SendEarly(OutgoingTransfers& outgoing, Op& op, const std::byte* source,
-                                  std::uint64_t bytes, const HostRows& rows, Post&& post) {
-  const std::optional<OutgoingTransfers::Early> early = outgoing.BeginEarly(bytes);
-  if (!early) return std::nullopt;
-  op.transfer = early->transfer;
+                                  std::uint64_t bytes, const HostRows& rows, bool later,
+                                  Post&& post) {
+  const std::optional<std::uint64_t> transfer = outgoing.BeginEarly(bytes);
+  if (!transfer) return std::nullopt;
+  op.transfer = *transfer;
   op.early = true;
   const CUresult result = post(op);
-  if (result == CUDA_SUCCESS) return outgoing.SendEarly(*early, source, bytes, rows);
-  outgoing.ForgetEarly(*early);
+  if (result == CUDA_SUCCESS) return outgoing.SendEarly(*transfer, source, bytes, rows, later);
+  outgoing.ForgetEarly(*transfer);
   return result;
 }
 

@@ -4,10 +4,15 @@
 
 #include "common/trace.h"
 #include "interpose/client/base/background_thread.h"
-#include "interpose/client/connection/outgoing_chunks.h"
 #include "protocol/wire/frame.h"
 
 namespace cuspan {
+namespace {
+
+// Maximum size of a copy sent by its caller, if the caller need not wait for it.
+constexpr std::uint64_t kQuicklySent = 256 * 1024;
+
+}  // namespace
 
 OutgoingTransfers::~OutgoingTransfers() {
   {
@@ -128,42 +133,61 @@ void OutgoingTransfers::SenderLoop() {
   }
 }
 
-std::optional<OutgoingTransfers::Early> OutgoingTransfers::BeginEarly(std::uint64_t bytes) {
-  if (bytes > std::min<std::uint64_t>(kMaxEarlyBytes, channel_->MostChunkBytes())) return {};
-  const std::optional<std::uint32_t> slot = channel_->TryAcquireSlot();
-  if (!slot) return {};
-  {
-    const MutexLock lock(mutex_);
-    if (failed_ == CUDA_SUCCESS && bytes <= kMaxEarlyInAll - early_bytes_) {
-      last_number_ += 2;
-      early_.emplace(last_number_, bytes);
-      early_bytes_ += bytes;
-      return Early{last_number_, *slot};
-    }
-  }
-  channel_->ReturnSlot(*slot);
-  return {};
+std::optional<std::uint64_t> OutgoingTransfers::BeginEarly(std::uint64_t bytes) {
+  if (bytes > kMaxEarlyBytes) return {};
+  const MutexLock lock(mutex_);
+  if (failed_ != CUDA_SUCCESS || bytes > kMaxEarlyInAll - early_bytes_) return {};
+  last_number_ += 2;
+  early_.emplace(last_number_, bytes);
+  early_bytes_ += bytes;
+  return last_number_;
 }
 
-CUresult OutgoingTransfers::SendEarly(const Early& early, const std::byte* source,
-                                      std::uint64_t bytes, const HostRows& rows) {
-  const TraceSpan span;
-  PackRows(rows, source, 0, bytes, channel_->OutgoingSlot(early.slot));
-  span.Done(TraceKind::kIntoStaging, device_, early.transfer, 0, bytes);
-  const Chunk chunk{early.transfer, 0, static_cast<std::uint32_t>(bytes), early.slot};
-  if (channel_->Post(chunk) == 0) {
-    // The device's fault is the better error, if it is known already.
-    const MutexLock lock(mutex_);
-    return failed_ != CUDA_SUCCESS ? failed_ : CUDA_ERROR_DEVICE_UNAVAILABLE;
+CUresult OutgoingTransfers::SendEarly(std::uint64_t transfer, const std::byte* source,
+                                      std::uint64_t bytes, const HostRows& rows, bool later) {
+  const OutgoingBytes all{transfer, source, bytes, rows, device_};
+  std::optional<CUresult> sent;
+  if (later) {
+    if (bytes <= kQuicklySent) sent = SendInFreeSlot(all);
+    if (!sent && StartSender() == CUDA_SUCCESS) {
+      {
+        const MutexLock lock(mutex_);
+        if (failed_ != CUDA_SUCCESS) return failed_;
+        Outgoing& outgoing = outgoing_[transfer];
+        outgoing.span = SpanOf(rows, source, 0, bytes);
+        outgoing.source = source;
+        outgoing.bytes = bytes;
+        outgoing.rows = rows;
+        outgoing.clear_to_send = 0;
+        outgoing.by_sender = outgoing.early = true;
+      }
+      may_send_.notify_all();
+      return CUDA_SUCCESS;
+    }
   }
-  channel_->statistics().bytes_to_device.fetch_add(bytes, std::memory_order_relaxed);
+  if (!sent) sent = SendChunks(*channel_, common_->copy_in, all, 0, bytes);
+  if (*sent == CUDA_SUCCESS) return CUDA_SUCCESS;
+  // The device's fault is the better error, if it is known already.
+  const MutexLock lock(mutex_);
+  return failed_ != CUDA_SUCCESS ? failed_ : *sent;
+}
+
+std::optional<CUresult> OutgoingTransfers::SendInFreeSlot(const OutgoingBytes& bytes) {
+  if (bytes.bytes > channel_->MostChunkBytes()) return {};
+  const std::optional<std::uint32_t> slot = channel_->TryAcquireSlot();
+  if (!slot) return {};
+  const TraceSpan span;
+  PackRows(bytes.rows, bytes.source, 0, bytes.bytes, channel_->OutgoingSlot(*slot));
+  span.Done(TraceKind::kIntoStaging, device_, bytes.transfer, 0, bytes.bytes);
+  const Chunk chunk{bytes.transfer, 0, static_cast<std::uint32_t>(bytes.bytes), *slot};
+  if (channel_->Post(chunk) == 0) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  channel_->statistics().bytes_to_device.fetch_add(bytes.bytes, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
 
-void OutgoingTransfers::ForgetEarly(const Early& early) {
-  channel_->ReturnSlot(early.slot);
+void OutgoingTransfers::ForgetEarly(std::uint64_t transfer) {
   const MutexLock lock(mutex_);
-  EndEarly(early.transfer);
+  EndEarly(transfer);
 }
 
 bool OutgoingTransfers::EndEarly(std::uint64_t transfer) {
@@ -197,7 +221,9 @@ void OutgoingTransfers::OnStored(std::uint64_t chunks) {
 void OutgoingTransfers::OnFailed(std::uint64_t transfer) {
   const MutexLock lock(mutex_);
   EndEarly(transfer);
-  outgoing_.erase(transfer);
+  const auto known = outgoing_.find(transfer);
+  if (known == outgoing_.end() || known->second.early) return;
+  outgoing_.erase(known);
   may_send_.notify_all();
 }
 

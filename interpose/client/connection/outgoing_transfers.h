@@ -20,6 +20,7 @@
 #include "common/mutex.h"
 #include "interpose/client/connection/common.h"
 #include "interpose/client/connection/host_rows.h"
+#include "interpose/client/connection/outgoing_chunks.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
@@ -49,23 +50,20 @@ class OutgoingTransfers {
                  const HostRows& rows = {});
   // Removes a transfer if its op could not be posted.
   void Forget(std::uint64_t transfer);
-  // True if a transfer may still read these bytes. An early one has read its own.
+  // True if a transfer may still read these bytes.
   bool Uses(const HostSpan& span);
   // True if the transfer is clear to send, or over.
   bool MaySend(std::uint64_t transfer);
 
-  // An early transfer has one chunk: see kMaxEarlyBytes.
-  struct Early {
-    std::uint64_t transfer;
-    std::uint32_t slot;
-  };
-  // Registers one of `bytes`. Nothing if it would have to wait, for a slot or for earlier ones.
-  std::optional<Early> BeginEarly(std::uint64_t bytes);
-  // Sends its bytes, after its op was posted.
-  CUresult SendEarly(const Early& early, const std::byte* source, std::uint64_t bytes,
-                     const HostRows& rows);
+  // Registers an early transfer: see kMaxEarlyBytes. Returns its number, or nothing if it would
+  // have to wait for earlier ones.
+  std::optional<std::uint64_t> BeginEarly(std::uint64_t bytes);
+  // Sends its bytes, after its op was posted. `later`: if this takes long, the sender thread does
+  // it, and the source stays in use as for SendLater.
+  CUresult SendEarly(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
+                     const HostRows& rows, bool later);
   // Removes it if its op could not be posted.
-  void ForgetEarly(const Early& early);
+  void ForgetEarly(std::uint64_t transfer);
 
   // Marks a transfer as clear to send once `chunks` chunks from the device are stored.
   void OnClearToSend(std::uint64_t transfer, std::uint64_t chunks);
@@ -82,6 +80,7 @@ class OutgoingTransfers {
     HostRows rows;
     std::optional<std::uint64_t> clear_to_send;  // Clear to send at this number of stored chunks.
     bool by_sender = false;
+    bool early = false;  // All its bytes are sent, even if the proxy refuses it.
     std::uint64_t sent = 0;
   };
 
@@ -92,7 +91,9 @@ class OutgoingTransfers {
   bool MaySendNow(std::uint64_t transfer) const CUSPAN_REQUIRES(mutex_);
   // Sends the next part of it; true if this was the last. Called without the mutex.
   bool SendPart(std::uint64_t transfer, Outgoing& outgoing);
-  // False if it is not an early one.
+  // Sends an early transfer by one chunk if a slot is free; nothing otherwise.
+  std::optional<CUresult> SendInFreeSlot(const OutgoingBytes& bytes);
+  // False if it is not an early one, or clear to send.
   bool EndEarly(std::uint64_t transfer) CUSPAN_REQUIRES(mutex_);
 
   Channel* const channel_;

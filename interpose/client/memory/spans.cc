@@ -45,7 +45,7 @@ CUresult SendOne(Connection& connection, std::uint64_t stream, std::uint64_t des
   op.stream = stream;
   op.destination = destination;
   op.bytes = bytes;
-  const auto sent = SendEarly(outgoing, op, source, bytes, {},
+  const auto sent = SendEarly(outgoing, op, source, bytes, {}, true,
                               [&](const CopyToDevice& early) { return connection.Send(early); });
   if (sent) return *sent;
   if (const CUresult started = outgoing.StartSender(); started != CUDA_SUCCESS) return started;

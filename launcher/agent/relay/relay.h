@@ -179,7 +179,7 @@ class Relay {
   // The last frame from another agent.
   struct LastReceived {
     RouteKey route = {};
-    int vain_wakes = 0;  // Of its receiver since then.
+    int vain_wakes = 0;  // Wakes of its receiver since then.
   };
   LastReceived last_received_ CUSPAN_GUARDED_BY(agent_thread);
   BulkTable bulk_ CUSPAN_GUARDED_BY(agent_thread);

@@ -439,14 +439,14 @@ const Malformed kMalformed[] = {
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CopyToDevice{0, kWindow, kMaxEarlyBytes + 1, 5, true});
      },
-     "early copy 5 of 262145 bytes"},
+     "early copy 5 of 1048577 bytes"},
     {"EarlyCopiesTooMany",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(StreamWaitSignal{0, 1});
        for (std::uint64_t i = 0; i <= kMaxEarlyInAll / kMaxEarlyBytes; ++i)
          client.Post(CopyToDevice{0, kWindow, kMaxEarlyBytes, i, true});
      },
-     "early copy 32 of 262144 bytes, with 8388608 bytes of others before"},
+     "early copy 8 of 1048576 bytes, with 8388608 bytes of others before"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Frames, MalformedTest, ::testing::ValuesIn(kMalformed),

@@ -29,7 +29,8 @@ class EarlyCopies : public ServerTest {
     return true;
   }
 
-  const std::uint64_t block = loopback.Map();
+  const std::uint64_t block = loopback.Map(2 << 20);
+  const std::uint64_t behind = block + kMaxEarlyBytes;  // Not reached by any copy.
   const std::uint64_t stream = loopback.NewStream();
 };
 
@@ -38,9 +39,9 @@ TEST_F(EarlyCopies, BytesBeforeTheirTurnWaitWithoutASlot) {
   client.Post(Memset{stream, block, 7, 1, bytes.size()});
   Hold();
   // The copy sees the words before it, and the launch the copied ones.
-  client.Post(CopyOnDevice{stream, block + (1 << 19), block, 4});
+  client.Post(CopyOnDevice{stream, behind, block, 4});
   PostCopy(1, block, bytes.size());
-  client.SendChunks(1, bytes);  // 64 chunks, with 4 slots.
+  client.SendChunks(1, bytes);  // 256 chunks, with 4 slots.
   PostAdd(stream, block, 1, 1);
   ASSERT_TRUE(AllSlotsAreFree());
   EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);
@@ -55,19 +56,19 @@ TEST_F(EarlyCopies, BytesBeforeTheirTurnWaitWithoutASlot) {
   std::memcpy(&found, copied.data(), sizeof found);
   EXPECT_EQ(found, first + 1);
   EXPECT_TRUE(std::equal(bytes.begin() + 4, bytes.end(), copied.begin() + 4));
-  EXPECT_EQ(ReadWord(stream, block + (1 << 19)), 0x07070707U);
+  EXPECT_EQ(ReadWord(stream, behind), 0x07070707U);
 }
 
 TEST_F(EarlyCopies, BytesAfterTheirTurnComeFromSlots) {
   const std::vector<std::byte> bytes = Pattern(3 * kChunk + 10, 4);
   PostCopy(1, block, bytes.size());
   ASSERT_TRUE(client.AwaitClearToSend(1));
-  PostAdd(stream, block + (1 << 19), 1, 5);
+  PostAdd(stream, behind, 1, 5);
   EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);
   EXPECT_EQ(Count(gpu.Log(), "add 1"), 0U);
   client.SendChunks(1, bytes);
   EXPECT_EQ(Read(stream, block, bytes.size()), bytes);
-  EXPECT_EQ(ReadWord(stream, block + (1 << 19)), 5U);
+  EXPECT_EQ(ReadWord(stream, behind), 5U);
 }
 
 TEST_F(EarlyCopies, BytesMayComeBeforeAndAfterTheirTurn) {
@@ -78,7 +79,7 @@ TEST_F(EarlyCopies, BytesMayComeBeforeAndAfterTheirTurn) {
   ASSERT_TRUE(AllSlotsAreFree());
   GoOn();
   ASSERT_TRUE(client.AwaitClearToSend(1));
-  PostAdd(stream, block + (1 << 19), 1, 5);
+  PostAdd(stream, behind, 1, 5);
   EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);
   EXPECT_EQ(Count(gpu.Log(), "add 1"), 0U);
   for (const std::uint64_t chunk : {3, 2}) {  // Any order is allowed.
@@ -132,8 +133,8 @@ TEST_F(EarlyCopies, ACopyFailingWithKeptBytesReleasesItsStream) {
   ASSERT_TRUE(AllSlotsAreFree());
   gpu.Refuse("to-device", CUDA_ERROR_OUT_OF_MEMORY);
   GoOn();
-  PostAdd(stream, block + (1 << 19), 1, 5);
-  EXPECT_EQ(ReadWord(stream, block + (1 << 19)), 5U);
+  PostAdd(stream, behind, 1, 5);
+  EXPECT_EQ(ReadWord(stream, behind), 5U);
   ASSERT_EQ(client.Now().failures.size(), 1U);
   EXPECT_EQ(client.Now().failures[0].result, CUDA_ERROR_OUT_OF_MEMORY);
   client.SendChunks(1, bytes);

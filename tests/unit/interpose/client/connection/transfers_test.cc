@@ -417,31 +417,64 @@ TEST_F(OutgoingTest, UseTheirBytesUntilTheyAreSent) {
 
 TEST_F(OutgoingTest, EarlyOnesAreSentAtOnce) {
   for (int i = 0; i < 10'000; ++i) {
-    const std::optional<OutgoingTransfers::Early> early = outgoing.BeginEarly(sizeof bytes);
+    const std::optional<std::uint64_t> early = outgoing.BeginEarly(sizeof bytes);
     ASSERT_TRUE(early.has_value());
-    ASSERT_EQ(outgoing.SendEarly(*early, bytes, sizeof bytes, {}), CUDA_SUCCESS);
-    ExpectSent(early->transfer);
+    ASSERT_EQ(outgoing.SendEarly(*early, bytes, sizeof bytes, {}, i % 3 == 0), CUDA_SUCCESS);
+    ExpectSent(*early);
     EXPECT_FALSE(transfers.Uses(Span()));
     if (i % 2 == 0)
-      outgoing.OnClearToSend(early->transfer, 0);
+      outgoing.OnClearToSend(*early, 0);
     else
-      transfers.OnFailed(early->transfer, CUDA_ERROR_INVALID_VALUE);
+      transfers.OnFailed(*early, CUDA_ERROR_INVALID_VALUE);
   }
 }
 
-TEST_F(OutgoingTest, EarlyOnesDoNotWaitForASlot) {
-  std::vector<OutgoingTransfers::Early> begun;
-  while (const std::optional<OutgoingTransfers::Early> early = outgoing.BeginEarly(sizeof bytes))
-    begun.push_back(*early);
-  EXPECT_EQ(begun.size(), ends.client->layout().staging_slots);
-  outgoing.ForgetEarly(begun.back());
-  EXPECT_TRUE(outgoing.BeginEarly(sizeof bytes).has_value());
-  EXPECT_FALSE(outgoing.BeginEarly(sizeof bytes).has_value());
+TEST_F(OutgoingTest, EarlyOnesWithoutASlotAreSentByTheSender) {
+  std::vector<std::uint32_t> slots;
+  while (const std::optional<std::uint32_t> slot = ends.client->TryAcquireSlot())
+    slots.push_back(*slot);
+  std::vector<std::uint64_t> begun;
+  for (int i = 0; i < 4; ++i) {
+    begun.push_back(outgoing.BeginEarly(sizeof bytes).value());
+    ASSERT_EQ(outgoing.SendEarly(begun.back(), bytes, sizeof bytes, {}, true), CUDA_SUCCESS);
+  }
+  EXPECT_TRUE(transfers.Uses(Span()));
+  EXPECT_FALSE(ends.proxy->HasFrame());
+  // All bytes are sent, whether the proxy has begun the copy or refused it.
+  outgoing.OnClearToSend(begun[1], 0);
+  transfers.OnFailed(begun[2], CUDA_ERROR_INVALID_VALUE);
+  outgoing.OnClearToSend(begun[3], 0);
+  transfers.OnFailed(begun[3], CUDA_ERROR_INVALID_VALUE);
+  for (const std::uint32_t slot : slots) ends.client->ReturnSlot(slot);
+  for (const std::uint64_t transfer : begun) ExpectSent(transfer);
+  while (transfers.Uses(Span())) std::this_thread::yield();
 }
 
-TEST_F(OutgoingTest, EarlyOnesFitAChunk) {
-  EXPECT_FALSE(outgoing.BeginEarly(ends.client->MostChunkBytes() + 1).has_value());
-  EXPECT_TRUE(outgoing.BeginEarly(ends.client->MostChunkBytes()).has_value());
+TEST_F(OutgoingTest, EarlyOnesMayHaveManyChunks) {
+  std::vector<std::byte> many(10 * ends.client->MostChunkBytes() + 5);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<std::byte>(i * 7 + i / 256);
+  for (const bool later : {false, true}) {
+    const std::uint64_t transfer = outgoing.BeginEarly(many.size()).value();
+    std::thread sender([&] {
+      EXPECT_EQ(outgoing.SendEarly(transfer, many.data(), many.size(), {}, later), CUDA_SUCCESS);
+    });
+    std::vector<std::byte> sent(many.size());
+    for (std::size_t received = 0; received < many.size();) {
+      const std::optional<Frame> frame = NextFrame(*ends.proxy);
+      ASSERT_TRUE(frame.has_value());
+      const Result<Chunk> chunk = ParseMessage<Chunk>(*frame);
+      ASSERT_TRUE(chunk.ok()) << chunk.status().message();
+      ASSERT_EQ(chunk->transfer, transfer);
+      ASSERT_LE(chunk->offset + chunk->bytes, many.size());
+      std::memcpy(sent.data() + chunk->offset, ends.proxy->IncomingSlot(chunk->slot), chunk->bytes);
+      received += chunk->bytes;
+      ends.proxy->ReleaseSlot(chunk->slot);
+      ends.proxy->Pop();
+    }
+    sender.join();
+    EXPECT_EQ(sent, many);
+    outgoing.OnClearToSend(transfer, 0);
+  }
 }
 
 TEST_F(OutgoingTest, NoneIsEarlyAfterTheDevicesEnd) {
@@ -450,23 +483,19 @@ TEST_F(OutgoingTest, NoneIsEarlyAfterTheDevicesEnd) {
   EXPECT_EQ(ends.client->SlotsInUse(), 0U);
 }
 
-TEST_F(OutgoingTest, EarlyOnesHaveAMaximumTogether) {
-  ChannelLayout layout = kSmallLayout;
-  layout.staging_slots = 64;
-  layout.staging_bytes = kMaxEarlyBytes;
-  const ChannelEnds wide(layout);
-  OutgoingTransfers many{wide.client.get(), &common, 0};
-  std::vector<OutgoingTransfers::Early> begun;
-  while (const std::optional<OutgoingTransfers::Early> early = many.BeginEarly(kMaxEarlyBytes))
+TEST_F(OutgoingTest, EarlyOnesHaveAMaximum) {
+  EXPECT_FALSE(outgoing.BeginEarly(kMaxEarlyBytes + 1).has_value());
+  std::vector<std::uint64_t> begun;
+  while (const std::optional<std::uint64_t> early = outgoing.BeginEarly(kMaxEarlyBytes))
     begun.push_back(*early);
   EXPECT_EQ(begun.size(), kMaxEarlyInAll / kMaxEarlyBytes);
-  EXPECT_FALSE(many.BeginEarly(1).has_value());
-  many.OnClearToSend(begun[3].transfer, 0);
-  many.OnFailed(begun[4].transfer);
-  many.OnFailed(begun[4].transfer);
-  EXPECT_TRUE(many.BeginEarly(kMaxEarlyBytes).has_value());
-  EXPECT_TRUE(many.BeginEarly(kMaxEarlyBytes).has_value());
-  EXPECT_FALSE(many.BeginEarly(1).has_value());
+  EXPECT_FALSE(outgoing.BeginEarly(1).has_value());
+  outgoing.OnClearToSend(begun[3], 0);
+  transfers.OnFailed(begun[4], CUDA_ERROR_INVALID_VALUE);
+  transfers.OnFailed(begun[4], CUDA_ERROR_INVALID_VALUE);
+  outgoing.ForgetEarly(begun[5]);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(outgoing.BeginEarly(kMaxEarlyBytes).has_value());
+  EXPECT_FALSE(outgoing.BeginEarly(1).has_value());
 }
 
 TEST_F(IncomingTransfers, OthersAreRefused) {
