@@ -54,9 +54,9 @@ Status Dispatch(DeviceSession& session, const Frame& frame) CUSPAN_REQUIRES(rece
 }
 
 // Interval of polling the device for the completer, while frames arrive and while waiting for
-// frames. The first one is a compromise with the launch rate: a launch takes some 3 µs, a poll
-// about 0.2.
-constexpr std::chrono::nanoseconds kPollsBetweenFrames{4000};
+// frames. The first one is a compromise with the rate of ops: a launch takes some 3 µs, a query of
+// an event up to 1.5, and one query serves all entries of a stream.
+constexpr std::chrono::nanoseconds kPollsBetweenFrames{12000};
 constexpr std::chrono::nanoseconds kPollsWhileIdle{300};
 
 // Interval after a longer wait than most replies need. The worker may need the driver meanwhile.

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "common/log.h"
+#include "proxy/streams/complete_entries.h"
 #include "proxy/streams/kernel_output.h"
 
 namespace cuspan::proxy {
@@ -173,25 +174,34 @@ void Completer::Push(const SendChunk& chunk, CUresult result) {
 }
 
 void Completer::Sweep(std::vector<Report>& reports) {
-  for (const std::shared_ptr<StreamProgress>& progress : active_) {
-    while (!progress->entries_.empty()) {
-      StreamProgress::Entry& entry = progress->entries_.front();
-      const CUresult result = Query(*progress, entry);
-      if (result == CUDA_ERROR_NOT_READY) break;
-      if (TellsClient(entry.completion) && result == CUDA_SUCCESS)
-        KernelOutput::Flush(driver_, entry.point.query != nullptr ? entry.point.query : complete_);
-      if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion))
-        channel_.ReleaseSlot(slot->slot);
-      if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);
-      if (!std::holds_alternative<ProgressMark>(entry.completion)) {
-        --urgent_;
-        ++urgent_changes_;
-        urgent_entries_.fetch_sub(1, std::memory_order_relaxed);
-      }
-      entries_.fetch_sub(1, std::memory_order_relaxed);
-      reports.push_back({progress, entry.mark, result, std::move(entry.completion)});
-      progress->entries_.pop_front();
+  // Takes the first entry, complete with this result.
+  const auto take = [&](const std::shared_ptr<StreamProgress>& progress, CUresult result) {
+    polling_.AssertHeld();
+    StreamProgress::Entry& entry = progress->entries_.front();
+    if (TellsClient(entry.completion) && result == CUDA_SUCCESS)
+      KernelOutput::Flush(driver_, entry.point.query != nullptr ? entry.point.query : complete_);
+    if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion))
+      channel_.ReleaseSlot(slot->slot);
+    if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);
+    if (!std::holds_alternative<ProgressMark>(entry.completion)) {
+      --urgent_;
+      ++urgent_changes_;
+      urgent_entries_.fetch_sub(1, std::memory_order_relaxed);
     }
+    entries_.fetch_sub(1, std::memory_order_relaxed);
+    reports.push_back({progress, entry.mark, result, std::move(entry.completion)});
+    progress->entries_.pop_front();
+  };
+  for (const std::shared_ptr<StreamProgress>& progress : active_) {
+    CompleteEntries complete;
+    do {
+      complete = FindComplete(progress->entries_.size(), [&](std::size_t i) {
+        polling_.AssertHeld();
+        return Query(*progress, progress->entries_[i]);
+      });
+      for (std::size_t i = 1; i <= complete.count; ++i)
+        take(progress, i == complete.count ? complete.result : CUDA_SUCCESS);
+    } while (complete.count != 0 && complete.result != CUDA_SUCCESS);
   }
   std::erase_if(active_, [](const std::shared_ptr<StreamProgress>& progress) {
     return progress->entries_.empty();
