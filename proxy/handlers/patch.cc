@@ -15,8 +15,8 @@ struct Patch final : PostedOp {
     Timeline::Start start = session->timeline().Begin(stream->driver);
     // The patch kernel is used only if no other kernel runs. A kernel filling the device may wait
     // for data from the program, in this patch. Then only a copy is sure to make progress.
-    const bool alone =
-        session->streams().AllDone(stream.get()) && session->objects().patch_kernel.Ready();
+    const bool alone = session->collectives().idle() && session->streams().AllDone(stream.get()) &&
+                       session->objects().patch_kernel.Ready();
     std::uint64_t units = 1 + data.size() / kInlineBytesPerUnit;
     const CUresult result =
         alone ? session->objects().patch_kernel.Launch(destination, mask, data, stream->driver)

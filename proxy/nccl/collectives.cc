@@ -41,7 +41,7 @@ Collectives::~Collectives() {
   for (const auto& [number, entry] : communicators_)
     entry.communicator->Abort([](const NcclOutcome&) {});
   // Waiting calls begin now, and fail at once.
-  while (under_way_.load() != 0 || HasWork()) {
+  while (tasks_.under_way.load() != 0 || HasWork()) {
     Progress();
     std::this_thread::yield();
   }
@@ -99,10 +99,10 @@ void Collectives::NotifyGone(std::uint64_t number, nccl::Step step) {
 
 void Collectives::Finish(std::function<void()> task) {
   {
-    const MutexLock lock(finished_mutex_);
-    finished_.push_back(std::move(task));
-    finished_count_.store(finished_.size(), std::memory_order_release);
-    --under_way_;
+    const MutexLock lock(tasks_.mutex);
+    tasks_.finished.push_back(std::move(task));
+    tasks_.finished_count.store(tasks_.finished.size(), std::memory_order_release);
+    --tasks_.under_way;
   }
   channel_.own_bell().Ring();
 }
@@ -110,9 +110,9 @@ void Collectives::Finish(std::function<void()> task) {
 void Collectives::Progress() {
   std::vector<std::function<void()>> tasks;
   {
-    const MutexLock lock(finished_mutex_);
-    tasks.swap(finished_);
-    finished_count_.store(0, std::memory_order_release);
+    const MutexLock lock(tasks_.mutex);
+    tasks.swap(tasks_.finished);
+    tasks_.finished_count.store(0, std::memory_order_release);
   }
   for (const std::function<void()>& task : tasks) task();
 }
@@ -154,7 +154,7 @@ void Collectives::InOrder(Entry& entry, std::function<void()> work) {
   const std::shared_ptr<CallPosition> position = NextPosition({&entry});
   // The closure keeps the position until it is over.
   const auto begin = [this, position, communicator = entry.communicator, work = std::move(work)] {
-    ++under_way_;
+    ++tasks_.under_way;
     // Finish destroys the communicator on the receiving thread: its destructor waits for this
     // thread.
     communicator->Run([this, position, work, keep = communicator]() mutable {
@@ -234,7 +234,7 @@ Status Collectives::End(const CommunicatorEnd& op) {
       communicators_.erase(op.communicator);
       return Status::Ok();
     case nccl::Ending::kAbort:
-      ++under_way_;
+      ++tasks_.under_way;
       communicator->Abort([this, at = communicator.get(),
                            keep = communicator](const NcclOutcome& outcome) mutable {
         Notify(*at, nccl::Step::kEnded, outcome);
@@ -244,7 +244,7 @@ Status Collectives::End(const CommunicatorEnd& op) {
       communicators_.erase(op.communicator);
       return Status::Ok();
     case nccl::Ending::kRevoke:
-      ++under_way_;
+      ++tasks_.under_way;
       communicator->Revoke(
           [this, at = communicator.get(), keep = communicator](const NcclOutcome& outcome) mutable {
             Notify(*at, nccl::Step::kFinalized, outcome);
@@ -341,7 +341,7 @@ Result<Collectives::Caller*> Collectives::CallerFor(std::uint32_t programs) {
 void Collectives::Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, CUstream stream,
                         std::function<void(int)> then) {
   group->begun = true;
-  ++under_way_;
+  ++tasks_.under_way;
   Result<Caller*> found = CallerFor(thread);
   if (!found.ok()) {
     const NcclOutcome failure{nccl::kSystemError, found.status().message()};

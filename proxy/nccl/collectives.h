@@ -85,8 +85,10 @@ class Collectives {
   // communicators' order still wait for its predecessors.
   void Drop(const std::shared_ptr<CallGroup>& group);
 
+  // True if no thread works on a call, and Progress has nothing to do. Cheap.
+  bool idle() const { return tasks_.under_way.load(std::memory_order_acquire) == 0 && !HasWork(); }
   // True if threads have finished tasks for Progress. Cheap; for Bell::Wait.
-  bool HasWork() const { return finished_count_.load(std::memory_order_acquire) != 0; }
+  bool HasWork() const { return tasks_.finished_count.load(std::memory_order_acquire) != 0; }
   void Progress();
 
  private:
@@ -126,10 +128,14 @@ class Collectives {
   Mutex library_mutex_;
   std::unique_ptr<Result<std::unique_ptr<NcclLibrary>>> library_ CUSPAN_GUARDED_BY(library_mutex_);
   std::map<std::uint64_t, std::vector<CollectiveCall>> kept_;  // Key: group.
-  Mutex finished_mutex_;
-  std::vector<std::function<void()>> finished_ CUSPAN_GUARDED_BY(finished_mutex_);
-  std::atomic<std::size_t> finished_count_{0};
-  std::atomic<std::size_t> under_way_{0};      // Number of unfinished tasks of threads.
+  // Tasks of threads.
+  struct Tasks {
+    Mutex mutex;
+    std::vector<std::function<void()>> finished CUSPAN_GUARDED_BY(mutex);
+    std::atomic<std::size_t> finished_count{0};
+    std::atomic<std::size_t> under_way{0};
+  };
+  Tasks tasks_;
   std::deque<std::function<void()>> reached_;  // turn() of reached positions, to be called.
   bool calling_reached_ = false;
   bool ending_ = false;

@@ -4,8 +4,11 @@
 
 namespace cuspan::proxy {
 
+// A task of the worker may change limits of the graphs. A shared run held has no memory to
+// allocate. A thread making a collective call may be about to submit its kernels.
 bool GraphMaker::MayMake() const {
-  return session_.objects().batches.wants_graphs() && session_.streams().AllDone();
+  return session_.objects().batches.wants_graphs() && !session_.streams().queues().held() &&
+         session_.worker().idle() && session_.collectives().idle() && session_.streams().AllDone();
 }
 
 void GraphMaker::MakeIfIdle() {
@@ -28,7 +31,7 @@ void GraphMaker::AfterFrame() {
 
 bool GraphMaker::HoldLaunches() {
   const auto end = std::chrono::steady_clock::now() + kLongestHold;
-  while (!session_.streams().AllDone()) {
+  while (!MayMake()) {
     if (std::chrono::steady_clock::now() >= end) return false;
     session_.completer().Help(std::chrono::nanoseconds(0));
   }

@@ -15,9 +15,9 @@ struct CompleteEntries {
   CUresult result = CUDA_ERROR_NOT_READY;
 };
 
-// `query(i)` returns the result of entry `i`, or CUDA_ERROR_NOT_READY. If the first entry is
-// complete, the last one is queried, and then the others by bisection. After a failed entry there
-// may be further complete ones.
+// `query(i)` returns the result of entry `i`, or CUDA_ERROR_NOT_READY. It succeeds only if all
+// earlier entries have ended. If the first entry is complete, the last one is queried, and then the
+// others by bisection. After a failed entry there may be further complete ones.
 template <typename Query>
 CompleteEntries FindComplete(std::size_t entries, Query&& query) {
   CompleteEntries complete;

@@ -143,7 +143,7 @@ CUresult Completer::Query(const StreamProgress& progress, const StreamProgress::
       return CUDA_SUCCESS;
     if (!errors_.now) return CUDA_ERROR_NOT_READY;
   }
-  if (point.query == nullptr && point.stream == nullptr) return CUDA_SUCCESS;
+  if (point.IsThatOfTheLast()) return CUDA_SUCCESS;
   const CUresult result =
       point.stream != nullptr ? point.stream->Query(driver_) : driver_.cuEventQuery(point.query);
   if (result != CUDA_ERROR_NOT_READY) faults_.Check(result);
@@ -197,6 +197,7 @@ void Completer::Sweep(std::vector<Report>& reports) {
     do {
       complete = FindComplete(progress->entries_.size(), [&](std::size_t i) {
         polling_.AssertHeld();
+        while (i > 0 && progress->entries_[i].point.IsThatOfTheLast()) --i;
         return Query(*progress, progress->entries_[i]);
       });
       for (std::size_t i = 1; i <= complete.count; ++i)

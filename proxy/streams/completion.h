@@ -113,6 +113,9 @@ struct StreamPoint {
   StreamPoint(std::shared_ptr<AskedStream> stream, const ChannelMark& client, std::uint32_t value)
       : stream(std::move(stream)), mark(value), client(&client) {}
 
+  // True if it is reached with the point before it.
+  bool IsThatOfTheLast() const { return query == nullptr && stream == nullptr; }
+
   CUevent query = nullptr;
   PooledEvent owned;
   std::shared_ptr<AskedStream> stream;

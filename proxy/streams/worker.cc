@@ -64,6 +64,11 @@ bool Worker::HasWaiting() const {
   return !tasks_.empty();
 }
 
+bool Worker::idle() const {
+  const MutexLock lock(mutex_);
+  return !running_ && first_.empty() && tasks_.empty();
+}
+
 void Worker::ServeFirst(const std::function<bool()>& over) {
   MutexLock lock(mutex_);
   while (!ending_ && !over()) {
@@ -98,10 +103,12 @@ void Worker::Loop(const Device& device) {
     changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return ending_ || HasTask(); });
     if (ending_) return;
     std::function<void()> task = Pop(first_.empty() ? tasks_ : first_);
+    running_ = true;
     lock.unlock();
     task();
     task = nullptr;
     lock.lock();
+    running_ = false;
   }
 }
 

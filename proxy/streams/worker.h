@@ -30,6 +30,8 @@ class Worker {
   void Let();
   // True if tasks of Run wait.
   bool HasWaiting() const;
+  // True if no task waits or runs.
+  bool idle() const;
 
   // Called by a task depending on a task of RunFirst. Runs tasks of RunFirst until over() or the
   // worker's end.
@@ -55,6 +57,7 @@ class Worker {
   std::deque<std::function<void()>> tasks_ CUSPAN_GUARDED_BY(mutex_);
   std::deque<std::function<void()>> first_ CUSPAN_GUARDED_BY(mutex_);  // Tasks of RunFirst.
   bool held_ CUSPAN_GUARDED_BY(mutex_) = false;
+  bool running_ CUSPAN_GUARDED_BY(mutex_) = false;  // A task.
   bool ending_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -18,7 +18,8 @@ template <typename Op, typename Post>
 std::optional<CUresult> SendEarly(OutgoingTransfers& outgoing, Op& op, const std::byte* source,
                                   std::uint64_t bytes, const HostRows& rows, bool later,
                                   Post&& post) {
-  const std::optional<std::uint64_t> transfer = outgoing.BeginEarly(bytes);
+  const std::optional<std::uint64_t> transfer =
+      outgoing.BeginEarly(SpanOf(rows, source, 0, bytes), bytes);
   if (!transfer) return std::nullopt;
   op.transfer = *transfer;
   op.early = true;

@@ -59,7 +59,8 @@ struct Shared {
       Chunk& chunk = *piece;
       chunk.slot = *slot;
       const TraceSpan span;
-      PackRows(bytes.rows, bytes.source, chunk.offset, chunk.bytes, channel.OutgoingSlot(*slot));
+      if (bytes.source != nullptr)
+        PackRows(bytes.rows, bytes.source, chunk.offset, chunk.bytes, channel.OutgoingSlot(*slot));
       span.Done(TraceKind::kIntoStaging, bytes.device, bytes.transfer, chunk.offset, chunk.bytes);
       if (channel.Post(chunk) == 0) failed.store(true, std::memory_order_relaxed);
     }

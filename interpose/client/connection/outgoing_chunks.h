@@ -15,7 +15,7 @@ namespace cuspan {
 // Bytes of one transfer in the program's memory.
 struct OutgoingBytes {
   std::uint64_t transfer = 0;
-  const std::byte* source = nullptr;
+  const std::byte* source = nullptr;  // Null: the contents do not matter.
   std::uint64_t bytes = 0;
   HostRows rows;
   std::uint32_t device = 0;  // Number in the program, for traces.

@@ -94,9 +94,10 @@ bool OutgoingTransfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
   const std::uint64_t end =
       std::min(outgoing.bytes, outgoing.sent + std::uint64_t{channel_->MostChunkBytes()} *
                                                    std::max(layout.staging_slots / 2, 1U));
+  const std::byte* const source = outgoing.refused ? nullptr : outgoing.source;
   // A failure here is the loss of the channel; the receiver detects and reports it.
   static_cast<void>(SendChunks(*channel_, common_->copy_in,
-                               {transfer, outgoing.source, outgoing.bytes, outgoing.rows, device_},
+                               {transfer, source, outgoing.bytes, outgoing.rows, device_},
                                outgoing.sent, end));
   outgoing.sent = end;
   return end == outgoing.bytes;
@@ -133,13 +134,17 @@ void OutgoingTransfers::SenderLoop() {
   }
 }
 
-std::optional<std::uint64_t> OutgoingTransfers::BeginEarly(std::uint64_t bytes) {
+std::optional<std::uint64_t> OutgoingTransfers::BeginEarly(const HostSpan& source,
+                                                           std::uint64_t bytes) {
   if (bytes > kMaxEarlyBytes) return {};
   const MutexLock lock(mutex_);
   if (failed_ != CUDA_SUCCESS || bytes > kMaxEarlyInAll - early_bytes_) return {};
   last_number_ += 2;
   early_.emplace(last_number_, bytes);
   early_bytes_ += bytes;
+  Outgoing& outgoing = outgoing_[last_number_];
+  outgoing.span = source;
+  outgoing.early = true;
   return last_number_;
 }
 
@@ -152,24 +157,23 @@ CUresult OutgoingTransfers::SendEarly(std::uint64_t transfer, const std::byte* s
     if (!sent && StartSender() == CUDA_SUCCESS) {
       {
         const MutexLock lock(mutex_);
-        if (failed_ != CUDA_SUCCESS) return failed_;
-        Outgoing& outgoing = outgoing_[transfer];
-        outgoing.span = SpanOf(rows, source, 0, bytes);
-        outgoing.source = source;
-        outgoing.bytes = bytes;
-        outgoing.rows = rows;
-        outgoing.clear_to_send = 0;
-        outgoing.by_sender = outgoing.early = true;
+        const auto known = outgoing_.find(transfer);
+        if (known == outgoing_.end()) return failed_;
+        known->second.source = source;
+        known->second.bytes = bytes;
+        known->second.rows = rows;
+        known->second.clear_to_send = 0;
+        known->second.by_sender = true;
       }
       may_send_.notify_all();
       return CUDA_SUCCESS;
     }
   }
   if (!sent) sent = SendChunks(*channel_, common_->copy_in, all, 0, bytes);
-  if (*sent == CUDA_SUCCESS) return CUDA_SUCCESS;
-  // The device's fault is the better error, if it is known already.
   const MutexLock lock(mutex_);
-  return failed_ != CUDA_SUCCESS ? failed_ : *sent;
+  outgoing_.erase(transfer);  // Until now, its bytes were in use.
+  // The device's fault is the better error, if it is known already.
+  return *sent != CUDA_SUCCESS && failed_ != CUDA_SUCCESS ? failed_ : *sent;
 }
 
 std::optional<CUresult> OutgoingTransfers::SendInFreeSlot(const OutgoingBytes& bytes) {
@@ -188,6 +192,7 @@ std::optional<CUresult> OutgoingTransfers::SendInFreeSlot(const OutgoingBytes& b
 void OutgoingTransfers::ForgetEarly(std::uint64_t transfer) {
   const MutexLock lock(mutex_);
   EndEarly(transfer);
+  outgoing_.erase(transfer);
 }
 
 bool OutgoingTransfers::EndEarly(std::uint64_t transfer) {
@@ -222,7 +227,12 @@ void OutgoingTransfers::OnFailed(std::uint64_t transfer) {
   const MutexLock lock(mutex_);
   EndEarly(transfer);
   const auto known = outgoing_.find(transfer);
-  if (known == outgoing_.end() || known->second.early) return;
+  if (known == outgoing_.end()) return;
+  if (known->second.early) {
+    known->second.refused = true;
+    known->second.span = {};  // The program may free its bytes.
+    return;
+  }
   outgoing_.erase(known);
   may_send_.notify_all();
 }

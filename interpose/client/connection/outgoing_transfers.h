@@ -55,9 +55,9 @@ class OutgoingTransfers {
   // True if the transfer is clear to send, or over.
   bool MaySend(std::uint64_t transfer);
 
-  // Registers an early transfer: see kMaxEarlyBytes. Returns its number, or nothing if it would
-  // have to wait for earlier ones.
-  std::optional<std::uint64_t> BeginEarly(std::uint64_t bytes);
+  // Registers an early transfer of `bytes` in `source`: see kMaxEarlyBytes. Returns its number, or
+  // nothing if it would have to wait for earlier ones.
+  std::optional<std::uint64_t> BeginEarly(const HostSpan& source, std::uint64_t bytes);
   // Sends its bytes, after its op was posted. `later`: if this takes long, the sender thread does
   // it, and the source stays in use as for SendLater.
   CUresult SendEarly(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
@@ -80,7 +80,9 @@ class OutgoingTransfers {
     HostRows rows;
     std::optional<std::uint64_t> clear_to_send;  // Clear to send at this number of stored chunks.
     bool by_sender = false;
-    bool early = false;  // All its bytes are sent, even if the proxy refuses it.
+    bool early = false;
+    // An early transfer refused by the proxy: chunks of any contents are sent.
+    bool refused = false;
     std::uint64_t sent = 0;
   };
 

@@ -21,9 +21,9 @@ struct Configuration {
   bool check_memory;                   // Each access of kernels is checked.
   bool check_races;                    // Data races are detected.
   std::optional<std::uint64_t> order;  // Seed of a random order of threads.
-  bool waits;         // Calls wait wherever a real driver's may (Context::MayWait).
-  double copy_rate;   // Limit of host copies, in bytes/s; 0: none.
-  double block_rate;  // Limit of each device, in blocks/s; 0: none.
+  bool waits;                          // Calls wait wherever a real driver's may (Driver::MayWait).
+  double copy_rate;                    // Limit of host copies, in bytes/s; 0: none.
+  double block_rate;                   // Limit of each device, in blocks/s; 0: none.
 };
 
 // Returns kInvalid, naming the setting, if a value is wrong.

@@ -89,6 +89,30 @@ TEST_F(OrderTest, TheEndOfACopyFromTheDeviceIsItsStreamsWhereNothingFollows) {
   EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
 }
 
+// The wait is over with the last chunk: the driver is not asked for it.
+TEST_F(OrderTest, TheFirstOfSeveralChunksEndsNeitherTheOthersNorTheWaitBehindThem) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  client.Call(StreamSynchronize{stream});
+  std::vector<std::byte> place(3 * 4096);
+  client.ReceiveTo(1, place.data());
+  gpu.Hold(1);
+  client.Post(CopyFromDevice{stream, block, place.size(), 1});
+  const std::uint32_t request = client.Ask(StreamSynchronize{stream});
+  client.Call(MemoryInfo{});  // Both have arrived.
+  for (std::size_t chunks = 1; chunks <= 2; ++chunks) {
+    gpu.LetNext(1, 2);  // A chunk and its record.
+    ASSERT_TRUE(
+        client.Await([&](const Received& received) { return received.chunks.size() >= chunks; }));
+    for (int i = 0; i < 100; ++i) client.Call(MemoryInfo{});
+    EXPECT_EQ(client.Now().chunks.size(), chunks);
+    EXPECT_FALSE(client.Now().replies.contains(request));
+  }
+  gpu.Let(1);
+  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
+  EXPECT_EQ(client.Now().chunks.size(), 3U);
+}
+
 TEST_F(OrderTest, ACopyFromTheDeviceThatWaitsForSlotsHoldsItsStreamOnly) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();

@@ -7,7 +7,9 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <map>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/protocol/channel/ends.h"
 
@@ -417,7 +419,7 @@ TEST_F(OutgoingTest, UseTheirBytesUntilTheyAreSent) {
 
 TEST_F(OutgoingTest, EarlyOnesAreSentAtOnce) {
   for (int i = 0; i < 10'000; ++i) {
-    const std::optional<std::uint64_t> early = outgoing.BeginEarly(sizeof bytes);
+    const std::optional<std::uint64_t> early = outgoing.BeginEarly(Span(), sizeof bytes);
     ASSERT_TRUE(early.has_value());
     ASSERT_EQ(outgoing.SendEarly(*early, bytes, sizeof bytes, {}, i % 3 == 0), CUDA_SUCCESS);
     ExpectSent(*early);
@@ -434,27 +436,58 @@ TEST_F(OutgoingTest, EarlyOnesWithoutASlotAreSentByTheSender) {
   while (const std::optional<std::uint32_t> slot = ends.client->TryAcquireSlot())
     slots.push_back(*slot);
   std::vector<std::uint64_t> begun;
-  for (int i = 0; i < 4; ++i) {
-    begun.push_back(outgoing.BeginEarly(sizeof bytes).value());
+  for (int i = 0; i < 3; ++i) {
+    begun.push_back(outgoing.BeginEarly(Span(), sizeof bytes).value());
+    EXPECT_TRUE(transfers.Uses(Span()));
     ASSERT_EQ(outgoing.SendEarly(begun.back(), bytes, sizeof bytes, {}, true), CUDA_SUCCESS);
   }
   EXPECT_TRUE(transfers.Uses(Span()));
   EXPECT_FALSE(ends.proxy->HasFrame());
-  // All bytes are sent, whether the proxy has begun the copy or refused it.
   outgoing.OnClearToSend(begun[1], 0);
-  transfers.OnFailed(begun[2], CUDA_ERROR_INVALID_VALUE);
-  outgoing.OnClearToSend(begun[3], 0);
-  transfers.OnFailed(begun[3], CUDA_ERROR_INVALID_VALUE);
   for (const std::uint32_t slot : slots) ends.client->ReturnSlot(slot);
   for (const std::uint64_t transfer : begun) ExpectSent(transfer);
   while (transfers.Uses(Span())) std::this_thread::yield();
+}
+
+// The proxy counts the bytes of a refused one. The program may have freed them.
+TEST_F(OutgoingTest, RefusedEarlyOnesAreSentWithoutTheirBytes) {
+  std::vector<std::uint32_t> slots;
+  while (const std::optional<std::uint32_t> slot = ends.client->TryAcquireSlot())
+    slots.push_back(*slot);
+  // The sender waits for a slot with the first one.
+  const std::uint64_t first = outgoing.BeginEarly(Span(), sizeof bytes).value();
+  ASSERT_EQ(outgoing.SendEarly(first, bytes, sizeof bytes, {}, true), CUDA_SUCCESS);
+  const std::size_t size = 3 * ends.client->MostChunkBytes();
+  const auto* const freed = reinterpret_cast<const std::byte*>(0x1000);
+  const HostSpan span = SpanOf({}, freed, 0, size);
+  std::vector<std::uint64_t> refused;
+  for (const bool began : {false, true}) {
+    refused.push_back(outgoing.BeginEarly(span, size).value());
+    if (began) outgoing.OnClearToSend(refused.back(), 0);
+    transfers.OnFailed(refused.back(), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_FALSE(transfers.Uses(span));
+    ASSERT_EQ(outgoing.SendEarly(refused.back(), freed, size, {}, true), CUDA_SUCCESS);
+  }
+  for (const std::uint32_t slot : slots) ends.client->ReturnSlot(slot);
+  ExpectSent(first);
+  std::map<std::uint64_t, std::size_t> sent;
+  for (int chunk = 0; chunk < 6; ++chunk) {
+    const std::optional<Frame> frame = NextFrame(*ends.proxy);
+    ASSERT_TRUE(frame.has_value());
+    const Result<Chunk> received = ParseMessage<Chunk>(*frame);
+    ASSERT_TRUE(received.ok()) << received.status().message();
+    sent[received->transfer] += received->bytes;
+    ends.proxy->ReleaseSlot(received->slot);
+    ends.proxy->Pop();
+  }
+  for (const std::uint64_t transfer : refused) EXPECT_EQ(sent[transfer], size);
 }
 
 TEST_F(OutgoingTest, EarlyOnesMayHaveManyChunks) {
   std::vector<std::byte> many(10 * ends.client->MostChunkBytes() + 5);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<std::byte>(i * 7 + i / 256);
   for (const bool later : {false, true}) {
-    const std::uint64_t transfer = outgoing.BeginEarly(many.size()).value();
+    const std::uint64_t transfer = outgoing.BeginEarly({}, many.size()).value();
     std::thread sender([&] {
       EXPECT_EQ(outgoing.SendEarly(transfer, many.data(), many.size(), {}, later), CUDA_SUCCESS);
     });
@@ -479,23 +512,23 @@ TEST_F(OutgoingTest, EarlyOnesMayHaveManyChunks) {
 
 TEST_F(OutgoingTest, NoneIsEarlyAfterTheDevicesEnd) {
   transfers.FailAll(CUDA_ERROR_ILLEGAL_ADDRESS);
-  EXPECT_FALSE(outgoing.BeginEarly(sizeof bytes).has_value());
+  EXPECT_FALSE(outgoing.BeginEarly(Span(), sizeof bytes).has_value());
   EXPECT_EQ(ends.client->SlotsInUse(), 0U);
 }
 
 TEST_F(OutgoingTest, EarlyOnesHaveAMaximum) {
-  EXPECT_FALSE(outgoing.BeginEarly(kMaxEarlyBytes + 1).has_value());
+  EXPECT_FALSE(outgoing.BeginEarly({}, kMaxEarlyBytes + 1).has_value());
   std::vector<std::uint64_t> begun;
-  while (const std::optional<std::uint64_t> early = outgoing.BeginEarly(kMaxEarlyBytes))
+  while (const std::optional<std::uint64_t> early = outgoing.BeginEarly({}, kMaxEarlyBytes))
     begun.push_back(*early);
   EXPECT_EQ(begun.size(), kMaxEarlyInAll / kMaxEarlyBytes);
-  EXPECT_FALSE(outgoing.BeginEarly(1).has_value());
+  EXPECT_FALSE(outgoing.BeginEarly({}, 1).has_value());
   outgoing.OnClearToSend(begun[3], 0);
   transfers.OnFailed(begun[4], CUDA_ERROR_INVALID_VALUE);
   transfers.OnFailed(begun[4], CUDA_ERROR_INVALID_VALUE);
   outgoing.ForgetEarly(begun[5]);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(outgoing.BeginEarly(kMaxEarlyBytes).has_value());
-  EXPECT_FALSE(outgoing.BeginEarly(1).has_value());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(outgoing.BeginEarly({}, kMaxEarlyBytes).has_value());
+  EXPECT_FALSE(outgoing.BeginEarly({}, 1).has_value());
 }
 
 TEST_F(IncomingTransfers, OthersAreRefused) {
