@@ -101,13 +101,15 @@ Result<T> Await(ControlSocket& socket, std::chrono::seconds limit, const char* a
 
 }  // namespace
 
+std::optional<Key128> SecretOfRun() { return ParseSecret(RunSecret()); }
+
 Result<AgentConnection::Introduced> AgentConnection::Introduce() { return Introduce(false); }
 
 Result<AgentConnection::Introduced> AgentConnection::IntroduceObserver() { return Introduce(true); }
 
 Result<AgentConnection::Introduced> AgentConnection::Introduce(bool observer) {
   const char* const address = RunSocket();
-  const std::optional<Key128> secret = ParseSecret(RunSecret());
+  const std::optional<Key128> secret = SecretOfRun();
   if (*address == 0 || !secret)
     return Status::Unavailable(
         "CUSPAN_SOCKET and CUSPAN_SECRET are not set: start the program with `cuspan run -- "

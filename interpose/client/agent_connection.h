@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/mutex.h"
@@ -12,6 +13,9 @@
 #include "protocol/channel/socket.h"
 
 namespace cuspan {
+
+// The run's secret, or nothing in a process started outside of a run. Threads: any.
+std::optional<Key128> SecretOfRun();
 
 // Threads: any. One request is in flight at a time; work of other devices goes on meanwhile.
 class AgentConnection : public DeviceOpener {

@@ -35,6 +35,19 @@ ContextConnection::ContextConnection(ContextConnectionParts parts)
       modules_(this, &memory_, IfShared(place(), parts.variables)),
       launches_block_(LaunchesBlock()) {}
 
+bool ContextConnection::OnFrame(const Frame& frame) {
+  if (frame.op() == Op::kCommunicatorNotice) {
+    CommunicatorNotice notice;
+    if (!DecodeFrom(frame.payload, notice)) return false;
+    (*on_communicator_)(*this, notice);
+    return true;
+  }
+  FileListener* const files = files_.load();
+  FileWanted wanted;
+  return frame.op() == Op::kFileWanted && files != nullptr && DecodeFrom(frame.payload, wanted) &&
+         files->OnWanted(std::static_pointer_cast<ContextConnection>(shared_from_this()), wanted);
+}
+
 void ContextConnection::OnFailed(CUresult result) { context_->Fail(number(), result); }
 
 CUresult ContextConnection::WaitForStream(std::uint64_t stream, std::uint64_t* sequence) {

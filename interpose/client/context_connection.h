@@ -41,6 +41,17 @@ struct ContextConnectionParts {
       nullptr;
 };
 
+// Answers a proxy asking for bytes of the program's files.
+class FileListener {
+ public:
+  // False if nothing waits for them. Must not block. Threads: the receiving thread.
+  virtual bool OnWanted(const std::shared_ptr<ContextConnection>& connection,
+                        const FileWanted& wanted) = 0;
+
+ protected:
+  ~FileListener() = default;
+};
+
 class ContextConnection final : public Connection {
  public:
   explicit ContextConnection(ContextConnectionParts parts);
@@ -95,15 +106,15 @@ class ContextConnection final : public Connection {
   Modules& modules() { return modules_; }
   TensorMaps& tensor_maps() { return tensor_maps_; }
   Limits& limits() { return limits_; }
+  // `listener` outlives the connection; always the same one.
+  void SetFileListener(FileListener* listener) { files_.store(listener); }
   // True if CUDA_LAUNCH_BLOCKING was 1 when the context began: launches of kernels and graphs block
   // until these have ended, and report their errors.
   bool launches_block() const { return launches_block_; }
 
  private:
   void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
-  void OnCommunicator(const CommunicatorNotice& notice) override {
-    (*on_communicator_)(*this, notice);
-  }
+  bool OnFrame(const Frame& frame) override;
   void OnCompleted(std::uint64_t sequence) override { memory_.Completed(sequence); }
   std::uint64_t completed() const override { return memory_.completed(); }
   void OnFailed(CUresult result) override;
@@ -122,6 +133,7 @@ class ContextConnection final : public Connection {
   Limits limits_;
   WaitMarks wait_marks_{this};
   const bool launches_block_;
+  std::atomic<FileListener*> files_{nullptr};
 };
 
 }  // namespace cuspan

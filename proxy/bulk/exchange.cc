@@ -25,10 +25,11 @@ Result<ExchangeSocket> ExchangeSocket::Open(const Key128& secret) {
 }
 
 Exchange::Exchange(ExchangeSocket socket, const Device& device, Mappings& mappings,
-                   Reservations& reservations)
+                   Reservations& reservations, ShareFile share_file)
     : socket_(std::move(socket)),
       mappings_(mappings),
       reservations_(reservations),
+      share_file_(std::move(share_file)),
       ending_(::eventfd(0, EFD_CLOEXEC)),
       thread_([this, &device] { Loop(device); }) {}
 
@@ -58,7 +59,7 @@ void Exchange::Loop(const Device& device) {
     std::optional<Reception::Arrival> arrival = socket_.reception.Next();
     if (!arrival) continue;
     if (!Knows(*arrival))
-      Reception::Refuse(std::move(*arrival), "not a proxy of this run");
+      Reception::Refuse(std::move(*arrival), "not a process of this run");
     else if (Serve(arrival->socket))  // Its first request may have come with the greeting.
       connections.push_back(std::move(arrival->socket));
   }
@@ -76,6 +77,12 @@ bool Exchange::Serve(ControlSocket& socket) {
   const Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
   if (!message.ok()) return false;  // Disconnected, or invalid.
   if (!message->has_value()) return true;
+  if ((*message)->frame.op() == Op::kFileShare) {
+    const Result<FileShare> share = ParseMessage<FileShare>((*message)->frame);
+    if (!share.ok()) return false;
+    const FileStatus status = share_file_(share->file, socket.ExtractFd());
+    return socket.Send(FileShared{static_cast<std::int32_t>(status.result), status.error}).ok();
+  }
   const Result<PeerExport> wanted = ParseMessage<PeerExport>((*message)->frame);
   if (!wanted.ok()) return false;
   UniqueFd file;

@@ -92,12 +92,13 @@ Status Transfers::ReceiveChunk(const Chunk& chunk) {
   if (result != CUDA_SUCCESS) {
     channel_.ReleaseSlot(chunk.slot);
     Fail(*transfer, result);
-    queues_.Release(*stream.queue);
+    if (!transfer->open_ended) queues_.Release(*stream.queue);
     return Status::Ok();
   }
   transfer->submitted += chunk.bytes;
   ForgetIfReceived(*transfer);
-  if (transfer->submitted == transfer->bytes) queues_.Release(*stream.queue);
+  if (transfer->submitted == transfer->bytes && !transfer->open_ended)
+    queues_.Release(*stream.queue);
   return Status::Ok();
 }
 
@@ -120,7 +121,8 @@ bool Transfers::SubmitKept(Transfer& transfer) {
 }
 
 void Transfers::ForgetIfReceived(const Transfer& transfer) {
-  if (transfer.received == transfer.bytes) to_device_.erase(transfer.state->id);
+  if (transfer.received == transfer.bytes && !transfer.open_ended)
+    to_device_.erase(transfer.state->id);
 }
 
 SubmitResult Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfer) {
@@ -132,14 +134,14 @@ SubmitResult Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfe
     }
     if (!SubmitFromDevice(*transfer, *slot)) break;
   }
-  return SubmitResult::kSubmitted;
+  return transfer->open_ended ? SubmitResult::kHeld : SubmitResult::kSubmitted;
 }
 
 void Transfers::UseFreeSlots() {
   slot_queue_.GoOn(channel_, [this](const std::shared_ptr<Transfer>& transfer, std::uint32_t slot) {
     receiving_thread.AssertHeld();
     if (SubmitFromDevice(*transfer, slot) && transfer->submitted < transfer->bytes) return true;
-    queues_.Release(*transfer->stream->queue);
+    if (!transfer->open_ended) queues_.Release(*transfer->stream->queue);
     return false;
   });
 }
@@ -165,7 +167,12 @@ bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
 void Transfers::Forget() { slot_queue_.Forget(); }
 
 void Transfers::Fail(Transfer& transfer, CUresult result) {
-  faults_.Posted(transfer.origin, result);
+  transfer.result = result;
+  // The outcome of a file's copy has its result.
+  if (transfer.open_ended)
+    faults_.Check(result);
+  else
+    faults_.Posted(transfer.origin, result);
   transfer.state->Fail(channel_, result);
   if (transfer.early && !transfer.clear_to_send) {
     transfer.clear_to_send = true;

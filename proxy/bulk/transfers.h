@@ -47,6 +47,10 @@ struct Transfer {
   const DeviceBox box;        // Device memory of the copy. Its bytes are numbered row after row.
   const std::uint64_t bytes;  // Their number.
   const std::shared_ptr<Array> array;
+  // The copy of a file by the client: it ends when the client says so (FileDone), perhaps before
+  // its last byte. The functions of Transfers then hold its stream until the caller releases it.
+  bool open_ended CUSPAN_GUARDED_BY(receiving_thread) = false;
+  CUresult result CUSPAN_GUARDED_BY(receiving_thread) = CUDA_SUCCESS;  // Failure of the driver.
   // Host to device: chunks may come before clear to send.
   bool early CUSPAN_GUARDED_BY(receiving_thread) = false;
   // Chunks received before, and bytes of all chunks received so far.
@@ -80,6 +84,10 @@ class Transfers {
       CUSPAN_REQUIRES(receiving_thread);
   // Begins the copy; called when it is next in its stream.
   SubmitResult BeginToDevice(Transfer& transfer) CUSPAN_REQUIRES(receiving_thread);
+  // Ends an open-ended copy to the device: no more chunks of it will come.
+  void EndToDevice(const Transfer& transfer) CUSPAN_REQUIRES(receiving_thread) {
+    to_device_.erase(transfer.state->id);
+  }
   // Handles a chunk of a copy to the device. kInvalid if it was not requested, or names a wrong
   // slot or wrong bytes.
   Status ReceiveChunk(const Chunk& chunk) CUSPAN_REQUIRES(receiving_thread);

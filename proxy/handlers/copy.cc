@@ -84,7 +84,9 @@ Status Handle(DeviceSession& session, const Origin& origin, const CopyOnDevice& 
 }
 
 Status Handle(DeviceSession& session, const Origin&, const Chunk& op) {
-  return session.bulk().transfers().ReceiveChunk(op);
+  CUSPAN_RETURN_IF_ERROR(session.bulk().transfers().ReceiveChunk(op));
+  session.files().copies().OnChunk(op.transfer);
+  return Status::Ok();
 }
 
 }  // namespace cuspan::proxy

@@ -14,8 +14,12 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       faults_(driver, channel),
       streams_(driver, channel, faults_, worker_, completer_),
       objects_(driver, worker_),
-      memory_(driver, device, objects_.variables, std::move(exchange)),
       bulk_(driver, channel, faults_, streams_, completer_, timeline_),
+      files_(driver, channel, faults_, streams_, bulk_, completer_, timeline_),
+      memory_(driver, device, objects_.variables, std::move(exchange),
+              [this](std::uint64_t number, UniqueFd fd) {
+                return files_.Share(number, std::move(fd));
+              }),
       collectives_(device, channel, faults_, streams_.queues(), driver.software),
       sharing_(*this),
       worker_(device),
@@ -30,12 +34,14 @@ Result<std::shared_ptr<Stream>> DeviceSession::FindStream(std::uint64_t handle) 
 }
 
 bool DeviceSession::MayGoOn() {
-  return streams_.MayGoOn() || bulk_.MayGoOn() || collectives_.HasWork() || sharing_.MayGoOn();
+  return streams_.MayGoOn() || bulk_.MayGoOn() || files_.copies().MayGoOn() ||
+         collectives_.HasWork() || sharing_.MayGoOn();
 }
 
 void DeviceSession::GoOn() {
   streams_.GoOn();
   bulk_.GoOn();
+  if (files_.copies().MayGoOn()) files_.copies().GoOn();
   if (collectives_.HasWork()) collectives_.Progress();
   sharing_.GoOn();
 }

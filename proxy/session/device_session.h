@@ -7,6 +7,7 @@
 #include "proxy/gpu/device.h"
 #include "proxy/nccl/collectives.h"
 #include "proxy/session/session_bulk.h"
+#include "proxy/session/session_files.h"
 #include "proxy/session/session_memory.h"
 #include "proxy/session/session_objects.h"
 #include "proxy/session/session_sharing.h"
@@ -44,6 +45,7 @@ class DeviceSession {
   SessionMemory& memory() { return memory_; }
   const SessionMemory& memory() const { return memory_; }
   SessionBulk& bulk() { return bulk_; }
+  SessionFiles& files() { return files_; }
   Collectives& collectives() { return collectives_; }
   SessionSharing& sharing() { return sharing_; }
   Worker& worker() { return worker_; }
@@ -72,8 +74,9 @@ class DeviceSession {
   Faults faults_;
   SessionStreams streams_;
   SessionObjects objects_;
-  SessionMemory memory_;
   SessionBulk bulk_;
+  SessionFiles files_;
+  SessionMemory memory_;  // Its thread adds files.
   Collectives collectives_;
   SessionSharing sharing_;
   // Tasks of the worker use the members above; the completer's completions also use the worker. The

@@ -17,15 +17,18 @@ namespace cuspan::proxy {
 class SessionMemory {
  public:
   // All references outlive it. Without `exchange`, proxies of this node have no access to each
-  // other's device memory.
+  // other's device memory, and the client shares no files: `share_file` takes these, on a thread of
+  // the exchange.
   SessionMemory(const Driver& driver, const Device& device, const VariableRanges& variables,
-                std::optional<ExchangeSocket> exchange)
+                std::optional<ExchangeSocket> exchange, Exchange::ShareFile share_file)
       : device_(device),
         variables_(variables),
         mappings_(driver, device),
         reservations_(driver, device),
         peers_(driver, device, exchange ? std::optional(exchange->secret) : std::nullopt) {
-    if (exchange) exchange_.emplace(std::move(*exchange), device, mappings_, reservations_);
+    if (exchange)
+      exchange_.emplace(std::move(*exchange), device, mappings_, reservations_,
+                        std::move(share_file));
   }
 
   // --- Worker only

@@ -49,10 +49,15 @@ CUevent MakeEvent(const Driver& driver) {
   return event;
 }
 
+// True for bytes to the client, counted as chunks.
+bool IsChunk(const Completion& completion) {
+  return std::holds_alternative<SendChunk>(completion) ||
+         std::holds_alternative<SendStatus>(completion);
+}
+
 // True for messages to the client: the kernels' output goes before them.
 bool TellsClient(const Completion& completion) {
-  return std::holds_alternative<SendChunk>(completion) ||
-         std::holds_alternative<ReachRecord>(completion) ||
+  return IsChunk(completion) || std::holds_alternative<ReachRecord>(completion) ||
          std::holds_alternative<Answer>(completion);
 }
 
@@ -97,8 +102,7 @@ void Completer::Add(const std::shared_ptr<StreamProgress>& progress, StreamPoint
 }
 
 void Completer::Put(Arrival arrival) {
-  if (std::holds_alternative<SendChunk>(arrival.entry.completion))
-    unpushed_.fetch_add(1, std::memory_order_relaxed);
+  if (IsChunk(arrival.entry.completion)) unpushed_.fetch_add(1, std::memory_order_relaxed);
   bool wake = false;
   {
     const MutexLock lock(mutex_);
@@ -124,7 +128,7 @@ void Completer::ReceiveArrivals() {
   }
   for (Arrival& arrival : taken_) {
     if (arrival.progress->entries_.empty()) active_.push_back(arrival.progress);
-    if (std::holds_alternative<SendChunk>(arrival.entry.completion)) ++pending_chunks_;
+    if (IsChunk(arrival.entry.completion)) ++pending_chunks_;
     if (!std::holds_alternative<ProgressMark>(arrival.entry.completion)) {
       ++urgent_;
       ++urgent_changes_;
@@ -173,6 +177,17 @@ void Completer::Push(const SendChunk& chunk, CUresult result) {
   unpushed_.fetch_sub(1, std::memory_order_release);
 }
 
+void Completer::Push(const SendStatus& status, CUresult result) {
+  --pending_chunks_;
+  if (result != CUDA_SUCCESS || status.transfer->failed) {
+    status.transfer->Fail(channel_, result);
+  } else {
+    channel_.Post(ChunkInline{status.transfer->id, 0, pushed(), status.bytes});
+    pushed_.fetch_add(1, std::memory_order_release);
+  }
+  unpushed_.fetch_sub(1, std::memory_order_release);
+}
+
 void Completer::Sweep(std::vector<Report>& reports) {
   // Takes the first entry, complete with this result.
   const auto take = [&](const std::shared_ptr<StreamProgress>& progress, CUresult result) {
@@ -183,6 +198,7 @@ void Completer::Sweep(std::vector<Report>& reports) {
     if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion))
       channel_.ReleaseSlot(slot->slot);
     if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);
+    if (const auto* status = std::get_if<SendStatus>(&entry.completion)) Push(*status, result);
     if (!std::holds_alternative<ProgressMark>(entry.completion)) {
       --urgent_;
       ++urgent_changes_;

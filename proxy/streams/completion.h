@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "protocol/api/file_status.h"
 #include "protocol/channel/channel.h"
 #include "proxy/gpu/device.h"
 #include "proxy/gpu/events.h"
@@ -82,6 +83,11 @@ struct SendChunk {
   std::uint32_t bytes;
   std::uint32_t slot;
 };
+// The same for a few bytes that are known already. The transfer has no others.
+struct SendStatus {
+  std::shared_ptr<TransferState> transfer;
+  FileStatusBytes bytes;
+};
 struct ReachRecord {
   std::shared_ptr<EventRecordState> record;
 };
@@ -94,8 +100,8 @@ struct WakeClient {
 };
 // Any other action. Called on the completer's or the receiving thread; must not block.
 using Answer = std::function<void(CUresult result, std::uint64_t chunks)>;
-using Completion =
-    std::variant<GiveSlotBack, SendChunk, ReachRecord, ProgressMark, WakeClient, Answer>;
+using Completion = std::variant<GiveSlotBack, SendChunk, SendStatus, ReachRecord, ProgressMark,
+                                WakeClient, Answer>;
 
 // A point of a stream awaited by the completer.
 struct StreamPoint {
@@ -217,6 +223,7 @@ class Completer {
   void Sweep(std::vector<Report>& reports) CUSPAN_REQUIRES(polling_);
   void SendReports(std::vector<Report>& reports) CUSPAN_REQUIRES(polling_);
   void Push(const SendChunk& chunk, CUresult result) CUSPAN_REQUIRES(polling_);
+  void Push(const SendStatus& status, CUresult result) CUSPAN_REQUIRES(polling_);
   CUresult Query(const StreamProgress& progress, const StreamProgress::Entry& entry)
       CUSPAN_REQUIRES(polling_);
 

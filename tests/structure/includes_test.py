@@ -31,6 +31,7 @@ FOLDERS_OF_INTERPOSE = {
     "driver": {"client", "calls", "driver", "load"},
     "nccl": {"client", "calls", "nccl", "load"},
     "nvml": {"client", "calls", "nvml"},
+    "store": {"client", "calls", "store"},
     "process": {"client", "process"},
     "load": {"load"},
 }
@@ -43,8 +44,8 @@ FOLDERS_OF_CALLS = {
     "execution": {"base", "graph", ""},
 }
 
-# The same for proxy: gpu <- streams <- objects <- bulk, nccl <- sharing <- session <- handlers <- files directly in
-# proxy. Libraries beside them: ptx <- {kernel_class, slicing, softgpu}.
+# The same for proxy: gpu <- streams <- objects <- bulk <- files, nccl <- sharing <- session <- handlers <- files
+# directly in proxy. Libraries beside them: ptx <- {kernel_class, slicing, softgpu}.
 FOLDERS_OF_PROXY = {
     "ptx": set(),
     "kernel_class": {"ptx"},
@@ -55,10 +56,11 @@ FOLDERS_OF_PROXY = {
     "streams": {"gpu"},
     "objects": {"gpu", "streams", "kernel_class", "slicing", "ptx"},
     "bulk": {"gpu", "streams", "objects"},
+    "files": {"gpu", "streams", "objects", "bulk"},
     "nccl": {"gpu", "streams"},
     "sharing": {"gpu", "streams", "objects", "bulk"},
-    "session": {"gpu", "streams", "objects", "bulk", "nccl", "sharing"},
-    "handlers": {"gpu", "streams", "objects", "bulk", "nccl", "sharing", "session", "kernel_class", "slicing"},
+    "session": {"gpu", "streams", "objects", "bulk", "files", "nccl", "sharing"},
+    "handlers": {"gpu", "streams", "objects", "bulk", "files", "nccl", "sharing", "session", "kernel_class", "slicing"},
 }
 
 # The same for launcher: text, host, allocator <- run <- batch <- starter <- agent <- metrics, doctor <- command.

@@ -24,7 +24,7 @@ SLOW = {"arrays": 5, "communicators": 50, "conditional graphs": 10, "contexts": 
         "threads": 10, "virtual memory": 10}
 # Minimum of rounds, to fill caches: an agent keeps the reports of 256 processes, a proxy buffers for NCCL.
 FEWEST = {"communicators": 800, "processes": 500}
-KINDS = ("allocations", "copies", "damaged modules", "events", "host allocations", "host functions",
+KINDS = ("allocations", "copies", "damaged modules", "events", "files", "host allocations", "host functions",
          "host registrations", "modules", "pools", "stream allocations", "stream memory operations", "streams")
 # Doublings of the rounds, at most.
 DOUBLINGS = 9

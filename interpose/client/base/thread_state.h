@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "interpose/client/base/context.h"
@@ -87,6 +88,7 @@ struct ThreadState {
   };
   std::vector<WaitMark> wait_marks;
   bool returns_marks = false;  // True if at_end returns them.
+  std::string file_problem;    // Text of cuspanFileLastMessage.
   // Wait state, read by PythonWaits; null until its first wait.
   std::shared_ptr<PythonWaiter> python_waiter;
   // Group begun with ncclGroupStart; null until the first use of NCCL.

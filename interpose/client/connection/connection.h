@@ -204,7 +204,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   // Handlers of messages, called by the receiving thread; they must not block.
   virtual void OnEvent(const EventReached& reached) = 0;
-  virtual void OnCommunicator(const CommunicatorNotice& notice) = 0;
+  // Any other message; false if it is invalid.
+  virtual bool OnFrame(const Frame& frame) = 0;
   // Handles the completion on the device of everything posted up to `sequence`. Threads: any.
   virtual void OnCompleted(std::uint64_t sequence) = 0;
   // Highest sequence passed to OnCompleted.

@@ -59,9 +59,17 @@ struct Shared {
       Chunk& chunk = *piece;
       chunk.slot = *slot;
       const TraceSpan span;
-      if (bytes.source != nullptr)
+      if (bytes.fill)
+        chunk.bytes = static_cast<std::uint32_t>(
+            bytes.fill(chunk.offset, {channel.OutgoingSlot(*slot), chunk.bytes}));
+      else if (bytes.source != nullptr)
         PackRows(bytes.rows, bytes.source, chunk.offset, chunk.bytes, channel.OutgoingSlot(*slot));
+      if (chunk.bytes == 0) {
+        channel.ReturnSlot(*slot);
+        continue;
+      }
       span.Done(TraceKind::kIntoStaging, bytes.device, bytes.transfer, chunk.offset, chunk.bytes);
+      sent.fetch_add(chunk.bytes, std::memory_order_relaxed);
       if (channel.Post(chunk) == 0) failed.store(true, std::memory_order_relaxed);
     }
   }
@@ -88,6 +96,7 @@ struct Shared {
   Channel& channel;
   const OutgoingBytes bytes;
   std::atomic<std::uint64_t> next;
+  std::atomic<std::uint64_t> sent{0};  // Bytes.
   const std::uint64_t end;
   std::atomic<bool> failed{false};
   std::atomic<int> working{0};  // Threads taking pieces; inexact once all are taken.
@@ -111,7 +120,7 @@ CUresult SendChunks(Channel& channel, CopyThreads& threads, const OutgoingBytes&
   shared->Work();
   shared->End();
   if (shared->failed) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  channel.statistics().bytes_to_device.fetch_add(end - begin, std::memory_order_relaxed);
+  channel.statistics().bytes_to_device.fetch_add(shared->sent.load(), std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
 

@@ -4,7 +4,10 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "interpose/client/connection/copy_threads.h"
 #include "interpose/client/connection/host_rows.h"
@@ -19,6 +22,9 @@ struct OutgoingBytes {
   std::uint64_t bytes = 0;
   HostRows rows;
   std::uint32_t device = 0;  // Number in the program, for traces.
+  // If set, it provides the bytes instead: fills the slot with those from `offset` on, and returns
+  // their number. Fewer are sent than wanted, or none. Called by several threads.
+  std::function<std::size_t(std::uint64_t offset, std::span<std::byte> slot)> fill;
 };
 
 // Sends [begin, end) of them as chunks and blocks until all are posted. The transfer must be clear

@@ -30,6 +30,11 @@ std::uint64_t OutgoingTransfers::Begin(const HostSpan& source) {
   return last_number_;
 }
 
+std::uint64_t OutgoingTransfers::NextNumber() {
+  const MutexLock lock(mutex_);
+  return last_number_ += 2;
+}
+
 void OutgoingTransfers::Forget(std::uint64_t transfer) {
   const MutexLock lock(mutex_);
   outgoing_.erase(transfer);
@@ -61,8 +66,8 @@ CUresult OutgoingTransfers::Send(std::uint64_t transfer, const std::byte* source
     // The proxy takes no bytes of a refused transfer; it has posted the reason.
     if (!outgoing_.contains(transfer)) return CUDA_SUCCESS;
   }
-  const CUresult sent =
-      SendChunks(*channel_, common_->copy_in, {transfer, source, bytes, rows, device_}, 0, bytes);
+  const CUresult sent = SendChunks(*channel_, common_->copy_in,
+                                   {transfer, source, bytes, rows, device_, {}}, 0, bytes);
   const MutexLock lock(mutex_);
   outgoing_.erase(transfer);  // Until now, its bytes were in use.
   // The device's fault is the better error, if it is known already.
@@ -97,7 +102,7 @@ bool OutgoingTransfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
   const std::byte* const source = outgoing.refused ? nullptr : outgoing.source;
   // A failure here is the loss of the channel; the receiver detects and reports it.
   static_cast<void>(SendChunks(*channel_, common_->copy_in,
-                               {transfer, source, outgoing.bytes, outgoing.rows, device_},
+                               {transfer, source, outgoing.bytes, outgoing.rows, device_, {}},
                                outgoing.sent, end));
   outgoing.sent = end;
   return end == outgoing.bytes;
@@ -150,7 +155,7 @@ std::optional<std::uint64_t> OutgoingTransfers::BeginEarly(const HostSpan& sourc
 
 CUresult OutgoingTransfers::SendEarly(std::uint64_t transfer, const std::byte* source,
                                       std::uint64_t bytes, const HostRows& rows, bool later) {
-  const OutgoingBytes all{transfer, source, bytes, rows, device_};
+  const OutgoingBytes all{transfer, source, bytes, rows, device_, {}};
   std::optional<CUresult> sent;
   if (later) {
     if (bytes <= kQuicklySent) sent = SendInFreeSlot(all);

@@ -36,6 +36,8 @@ class OutgoingTransfers {
   // Registers a transfer sent by the caller, of bytes in `source`. Returns its number, an even one,
   // for CopyToDevice.
   std::uint64_t Begin(const HostSpan& source);
+  // Returns a number for a transfer sent by others.
+  std::uint64_t NextNumber();
   // Waits until the transfer is clear to send, then sends all bytes; the source, laid out as
   // `rows`, may be reused afterwards. If the proxy refuses the transfer, it sends nothing and
   // returns CUDA_SUCCESS: the failure was posted.

@@ -139,12 +139,6 @@ bool Receiver::HandleFrame(const Frame& frame) {
       connection_.OnCompleted(reached.sequence);
       return true;
     }
-    case Op::kCommunicatorNotice: {
-      CommunicatorNotice notice;
-      if (!DecodeFrom(frame.payload, notice)) return false;
-      connection_.OnCommunicator(notice);
-      return true;
-    }
     case Op::kPostedFailure:
       return HandlePostedFailure(frame);
     case Op::kDeviceFault: {
@@ -172,7 +166,7 @@ bool Receiver::HandleFrame(const Frame& frame) {
       return true;
     }
     default:
-      return false;
+      return connection_.OnFrame(frame);
   }
 }
 

@@ -21,6 +21,18 @@ constexpr std::size_t kMaxEarly = 65536;
 
 }  // namespace
 
+std::uint64_t ChunkArrivals::Next() {
+  while (after_gap_.erase(without_gaps_) != 0) ++without_gaps_;
+  return without_gaps_++;
+}
+
+bool ChunkArrivals::Take(std::uint64_t number) {
+  if (number < without_gaps_ || after_gap_.size() >= kMaxEarly || !after_gap_.insert(number).second)
+    return false;
+  while (after_gap_.erase(without_gaps_) != 0) ++without_gaps_;
+  return true;
+}
+
 Transfers::~Transfers() {
   MutexLock lock(mutex_);
   stopping_ = true;
@@ -38,7 +50,7 @@ bool Transfers::Uses(const HostSpan& span) {
   return outgoing_.Uses(span) ||
          std::any_of(incoming_.begin(), incoming_.end(), [&](const auto& entry) {
            const Incoming& incoming = *entry.second;
-           return SpanOf(incoming.rows, incoming.destination, 0, incoming.bytes).Meets(span);
+           return incoming.SpanAt(0, incoming.bytes).Meets(span);
          });
 }
 
@@ -75,11 +87,14 @@ bool Transfers::Begin(const Piece& piece, bool later, std::shared_ptr<Incoming>*
     return failed_ != CUDA_SUCCESS || failed_incoming_.contains(piece.transfer);
   const std::uint64_t bytes = known->second->bytes;
   if (piece.offset > bytes || piece.bytes.size() > bytes - piece.offset) return false;
+  // A sink takes them without waiting: not more than it asked for.
+  if (known->second->sink != nullptr && piece.bytes.size() > bytes - known->second->sunk)
+    return false;
   if (later) return true;
   *incoming = known->second;
   ++(*incoming)->storing;
-  storing_.push_back({piece.transfer, SpanOf((*incoming)->rows, (*incoming)->destination,
-                                             piece.offset, piece.bytes.size())});
+  if ((*incoming)->sink == nullptr)
+    storing_.push_back({piece.transfer, (*incoming)->SpanAt(piece.offset, piece.bytes.size())});
   return true;
 }
 
@@ -87,18 +102,16 @@ bool Transfers::MeetsOthers(const Piece& piece) const {
   const auto known = incoming_.find(piece.transfer);
   if (storing_.empty() || known == incoming_.end()) return false;
   const Incoming& incoming = *known->second;
-  const HostSpan span =
-      SpanOf(incoming.rows, incoming.destination, piece.offset, piece.bytes.size());
+  const HostSpan span = incoming.SpanAt(piece.offset, piece.bytes.size());
   return std::any_of(storing_.begin(), storing_.end(), [&](const Destination& place) {
     return place.transfer != piece.transfer && place.span.Meets(span);
   });
 }
 
 bool Transfers::OnChunk(const Chunk& chunk) {
-  while (arrived_early_.erase(arrived_chunks_) != 0) ++arrived_chunks_;
   const std::byte* const slot = channel_->IncomingSlot(chunk.slot);
   if (slot == nullptr || chunk.bytes > channel_->layout().staging_bytes) return false;
-  Piece piece{arrived_chunks_++, chunk.transfer, chunk.offset, {slot, chunk.bytes}, chunk.slot, {}};
+  Piece piece{arrived_.Next(), chunk.transfer, chunk.offset, {slot, chunk.bytes}, chunk.slot, {}};
   std::shared_ptr<Incoming> incoming;
   {
     const MutexLock lock(mutex_);
@@ -112,33 +125,67 @@ bool Transfers::OnChunk(const Chunk& chunk) {
       kept_.emplace(piece.number, std::move(piece));
       return true;
     }
+    if (incoming != nullptr && incoming->sink != nullptr) {
+      Sink(incoming, std::move(piece));
+      if (!PopKept(&incoming, &piece)) return true;
+    }
   }
   CopyThreads& threads = common_->copy_out;
   if (incoming == nullptr)
     Skip(piece);
-  else if (threads.count() == 1 || chunk.bytes < kMinForOthers)
+  else if (threads.count() == 1 || piece.bytes.size() < kMinForOthers)
     Store(std::move(incoming), std::move(piece));
   else
     threads.Run([this, incoming, piece] { Store(incoming, piece); });
   return true;
 }
 
+void Transfers::Sink(const std::shared_ptr<Incoming>& incoming, Piece piece) {
+  incoming->sunk += piece.bytes.size();
+  Piece counted;
+  counted.number = piece.number;
+  incoming->sink->Run([this, incoming, piece = std::move(piece)] { FillSink(*incoming, piece); });
+  Done(counted);
+}
+
+void Transfers::FillSink(Incoming& incoming, const Piece& piece) {
+  incoming.sink->Store(piece.offset, piece.bytes);
+  channel_->statistics().bytes_from_device.fetch_add(piece.bytes.size(), std::memory_order_relaxed);
+  if (piece.slot) channel_->ReleaseSlot(*piece.slot);
+  const MutexLock lock(mutex_);
+  CountStored(incoming, piece);
+}
+
+void Transfers::CountStored(Incoming& incoming, const Piece& piece) {
+  --incoming.storing;
+  incoming.stored += piece.bytes.size();
+  if (incoming.stored == incoming.bytes) {
+    common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(piece.transfer)));
+    incoming.ended = true;
+  }
+  Complete(incoming);
+}
+
 bool Transfers::OnChunkInline(const ChunkInline& chunk) {
-  if (chunk.number < arrived_chunks_ || arrived_early_.size() >= kMaxEarly ||
-      !arrived_early_.insert(chunk.number).second)
-    return false;
-  while (arrived_early_.erase(arrived_chunks_) != 0) ++arrived_chunks_;
+  if (!arrived_.Take(chunk.number)) return false;
   Piece piece{chunk.number, chunk.transfer, chunk.offset, chunk.data, {}, {}};
   std::shared_ptr<Incoming> incoming;
   {
     const MutexLock lock(mutex_);
     const bool later = stored_chunks_.load(std::memory_order_relaxed) != chunk.number;
     if (!Begin(piece, later, &incoming)) return false;
+    if (later || (incoming != nullptr && incoming->sink != nullptr)) {
+      piece.kept =
+          std::make_shared<const std::vector<std::byte>>(chunk.data.begin(), chunk.data.end());
+      piece.bytes = *piece.kept;
+    }
     if (later) {
-      piece.kept.assign(chunk.data.begin(), chunk.data.end());
-      piece.bytes = piece.kept;  // A move keeps the bytes in place.
       kept_.emplace(chunk.number, std::move(piece));
       return true;
+    }
+    if (incoming != nullptr && incoming->sink != nullptr) {
+      Sink(incoming, std::move(piece));
+      if (!PopKept(&incoming, &piece)) return true;
     }
   }
   if (incoming != nullptr)
@@ -151,24 +198,17 @@ bool Transfers::OnChunkInline(const ChunkInline& chunk) {
 void Transfers::Store(std::shared_ptr<Incoming> incoming, Piece piece) {
   for (bool more = true; more;) {
     const std::uint64_t bytes = piece.bytes.size();
-    const std::uint64_t begin =
-        SpanOf(incoming->rows, incoming->destination, piece.offset, bytes).begin;
+    const std::uint64_t begin = incoming->SpanAt(piece.offset, bytes).begin;
     const TraceSpan span;
     UnpackRows(incoming->rows, incoming->destination, piece.offset, bytes, piece.bytes.data());
     span.Done(TraceKind::kOutOfStaging, device_, piece.transfer, piece.offset, bytes);
     channel_->statistics().bytes_from_device.fetch_add(bytes, std::memory_order_relaxed);
     // Holding the mutex keeps this object from being destroyed.
     const MutexLock lock(mutex_);
-    --incoming->storing;
     storing_.erase(std::find_if(storing_.begin(), storing_.end(), [&](const Destination& place) {
       return place.transfer == piece.transfer && place.span.begin == begin;
     }));
-    incoming->stored += bytes;
-    if (incoming->stored == incoming->bytes) {
-      common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(piece.transfer)));
-      incoming->ended = true;
-    }
-    Complete(*incoming);
+    CountStored(*incoming, piece);
     if (piece.waited) storing_kept_ = false;
     Done(piece);
     more = PopKept(&incoming, &piece);
@@ -193,6 +233,10 @@ bool Transfers::PopKept(std::shared_ptr<Incoming>* incoming, Piece* piece) {
     *piece = std::move(next.mapped());
     incoming->reset();
     if (Begin(*piece, false, incoming) && *incoming != nullptr) {
+      if ((*incoming)->sink != nullptr) {
+        Sink(*incoming, std::move(*piece));
+        continue;
+      }
       piece->waited = storing_kept_ = true;
       return true;
     }
@@ -226,6 +270,7 @@ void Transfers::EndIncoming(Incoming& incoming, CUresult result) {
 void Transfers::Complete(Incoming& incoming) {
   if (!incoming.ended || incoming.storing != 0) return;
   incoming.complete.store(true, std::memory_order_release);
+  if (incoming.at_end) incoming.at_end(incoming.result);
   received_.notify_all();
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,18 +23,49 @@
 
 namespace cuspan {
 
-// A transfer from the device. Complete when all bytes are in `destination`.
+// Takes the bytes of a transfer from the device, in place of memory.
+class IncomingSink {
+ public:
+  virtual ~IncomingSink() = default;
+  // Runs store(), a call of Store, on a thread that may block. Must not call the Transfers.
+  virtual void Run(std::function<void()> store) = 0;
+  virtual void Store(std::uint64_t offset, Bytes bytes) = 0;
+};
+
+// A transfer from the device. Complete when all bytes are in `destination`, or in the sink.
 struct Incoming {
-  std::byte* destination;
-  std::uint64_t bytes;
+  HostSpan SpanAt(std::uint64_t offset, std::uint64_t count) const {
+    return sink != nullptr ? HostSpan{} : SpanOf(rows, destination, offset, count);
+  }
+
+  std::byte* destination = nullptr;
+  std::uint64_t bytes = 0;
   HostRows rows;                 // Layout at the destination.
   std::vector<std::byte> owned;  // The destination itself, if it has no other owner.
+  std::unique_ptr<IncomingSink> sink;
+  std::uint64_t sunk = 0;  // Bytes given to the sink.
+  // Called when it is complete, or null. Must neither block nor call the Transfers.
+  std::function<void(CUresult result)> at_end;
   // Guarded by the mutex of its Transfers; `complete` is set last.
   std::uint64_t stored = 0;
   int storing = 0;     // Chunks being copied there now.
   bool ended = false;  // No more chunks will come; complete when storing is 0.
   CUresult result = CUDA_SUCCESS;
   std::atomic<bool> complete{false};
+};
+
+// Numbers the chunks of a connection as the proxy does. Inline ones bring their numbers, and may
+// overtake chunks in slots: these take the remaining numbers, in their order.
+class ChunkArrivals {
+ public:
+  // Returns the number of a chunk in a slot.
+  std::uint64_t Next();
+  // Takes the number of an inline chunk. False if it is not possible.
+  bool Take(std::uint64_t number);
+
+ private:
+  std::uint64_t without_gaps_ = 0;
+  std::set<std::uint64_t> after_gap_;
 };
 
 class Transfers {
@@ -75,13 +107,14 @@ class Transfers {
  private:
   // A received chunk.
   struct Piece {
-    std::uint64_t number;  // Position among all chunks.
-    std::uint64_t transfer;
-    std::uint64_t offset;
+    std::uint64_t number = 0;  // Position among all chunks.
+    std::uint64_t transfer = 0;
+    std::uint64_t offset = 0;
     Bytes bytes;
     std::optional<std::uint32_t> slot;  // Slot holding the bytes.
-    std::vector<std::byte> kept;        // Holds them when the frame is gone.
-    bool waited = false;                // True if it was in kept_.
+    // Holds them when the frame is gone.
+    std::shared_ptr<const std::vector<std::byte>> kept;
+    bool waited = false;  // True if it was in kept_.
   };
   // Target of a copy to the program's memory.
   struct Destination {
@@ -101,6 +134,12 @@ class Transfers {
   void Skip(const Piece& piece);
   // Counts the chunk as stored or dropped.
   void Done(const Piece& piece) CUSPAN_REQUIRES(mutex_);
+  // Gives the piece to the transfer's sink. It counts as stored, without its slot: other transfers
+  // and completions do not wait for a slow file.
+  void Sink(const std::shared_ptr<Incoming>& incoming, Piece piece) CUSPAN_REQUIRES(mutex_);
+  // Called on a thread of the sink; its connection exists until then.
+  void FillSink(Incoming& incoming, const Piece& piece);
+  void CountStored(Incoming& incoming, const Piece& piece) CUSPAN_REQUIRES(mutex_);
   // Takes the next kept piece, if it may be stored now and its transfer has not failed.
   bool PopKept(std::shared_ptr<Incoming>* incoming, Piece* piece) CUSPAN_REQUIRES(mutex_);
   // Ends a transfer: no more chunks of it will come.
@@ -121,10 +160,7 @@ class Transfers {
   std::set<std::uint64_t> failed_incoming_
       CUSPAN_GUARDED_BY(mutex_);  // The latest failed ones; chunks may still come.
   std::vector<Destination> storing_ CUSPAN_GUARDED_BY(mutex_);  // Targets being written now.
-  // Receiving thread: number of chunks arrived without gaps, and numbers of inline chunks after a
-  // gap.
-  std::uint64_t arrived_chunks_ = 0;
-  std::set<std::uint64_t> arrived_early_;
+  ChunkArrivals arrived_;                                       // Owner: the receiving thread.
   // Number of chunks stored without gaps, and numbers of those stored after a gap. The set has no
   // limit: the thread copying an earlier chunk may not be scheduled.
   std::atomic<std::uint64_t> stored_chunks_{0};

@@ -19,6 +19,7 @@
 
 #include "driver_check.h"
 #include "grows_images.h"
+#include "include/cuspan/file.h"
 #include "nccl.h"
 #include "two_processes.h"
 
@@ -216,6 +217,21 @@ void HostRegistrations(long) {
   CHECK(cudaMemcpyAsync(shared_word, memory, 4, cudaMemcpyHostToDevice, nullptr));
   CHECK(cudaStreamSynchronize(nullptr));
   CHECK(cudaHostUnregister(memory));
+}
+
+void Files(long round) {
+  static const int fd = memfd_create("grows", MFD_CLOEXEC);
+  cuspanFile_t file = nullptr;
+  static cuspanFileStatus_t statuses[2];
+  if (cuspanFileOpenFd(&file, fd, 0) != CUSPAN_FILE_SUCCESS ||
+      cuspanFileWrite(file, shared_word, 4, 4 * (round % 100), nullptr, &statuses[0]) !=
+          CUSPAN_FILE_SUCCESS ||
+      cuspanFileRead(file, shared_word, 4, 4 * (round % 100), nullptr, &statuses[1]) !=
+          CUSPAN_FILE_SUCCESS ||
+      cuspanFileClose(file) != CUSPAN_FILE_SUCCESS)
+    std::exit(1);
+  CHECK(cudaStreamSynchronize(nullptr));
+  if (statuses[0].bytes != 4 || statuses[1].bytes != 4) std::exit(1);
 }
 
 void ManagedAllocations(long) {
@@ -511,6 +527,7 @@ const std::map<std::string, void (*)(long)> kKinds = {
     {"damaged modules", DamagedModules},
     {"events", Events},
     {"fat binaries", FatBinaries},
+    {"files", Files},
     {"graphs", Graphs},
     {"host allocations", HostAllocations},
     {"host functions", HostFunctions},

@@ -73,6 +73,69 @@ const Malformed kMalformed[] = {
        client.Post(CommunicatorFactor{7, 1, nccl::kFloat32, false, 0});
      },
      "operation 1 is built into NCCL"},
+    {"FileWithoutANumber", [](Test&, Loopback&, TestClient& client) { client.Post(FileOpen{0}); },
+     "file 0x0 is not a new handle"},
+    {"FileThatIsNotOpen",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(FileRead{0, 7, 0, 0, 1, 2, 3});
+     },
+     "file 0x7 does not exist"},
+    {"FileClosedTwice",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Call(FileOpen{7});
+       client.Call(FileClose{7});
+       client.Post(FileClose{7});
+     },
+     "file 0x7 does not exist"},
+    {"FileWithAnOffsetThatOverflows",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Call(FileOpen{7});
+       client.Post(FileWrite{0, 7, 0, ~std::uint64_t{0} - 5, 10, 2, 3});
+     },
+     "10 bytes at offset 18446744073709551610 of a file"},
+    {"FileTransferUsedTwice",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Call(FileOpen{7});
+       client.Post(StreamWaitSignal{0, 1});
+       client.Post(FileWrite{0, 7, kWindow, 0, 10, 2, 3});
+       client.Post(FileWrite{0, 7, kWindow, 0, 10, 2, 3});
+     },
+     "transfer 2 is already under way"},
+    {"FileTransferThatNobodyBegan",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(FileDone{9, 0, 0, 0});
+     },
+     "the end of the unknown file transfer 9"},
+    {"FileTransferEndedBeforeItsTurn",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Call(FileOpen{7});
+       client.Post(StreamWaitSignal{0, 1});
+       client.Post(FileRead{0, 7, kWindow, 0, 10, 2, 3});
+       client.Post(FileDone{2, 0, 0, 0});
+     },
+     "the end of the unknown file transfer 2"},
+    {"FileTransferOfMoreThanItsBytes",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Call(FileOpen{7});
+       client.Post(FileRead{0, 7, kWindow, 0, 10, 2, 3});
+       client.Await([](const Received& received) { return !received.files.empty(); });
+       client.Post(FileDone{2, 11, 0, 11});
+     },
+     "the end of the unknown file transfer 2 after 11 bytes"},
+    {"FileWrittenBeforeItsBytesWereSent",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Call(FileOpen{7});
+       client.HoldChunks(true);
+       std::vector<std::byte> bytes(100'000);
+       client.ReceiveTo(2, bytes.data());
+       client.Post(FileWrite{0, 7, kWindow, 0, bytes.size(), 2, 3});
+       // All slots are taken.
+       while (client.channel().SlotsInUse() < 4) std::this_thread::yield();
+       client.Post(FileDone{2, bytes.size(), 0, 0});
+       while (!client.channel().closed()) std::this_thread::yield();
+       client.HoldChunks(false);
+     },
+     "the end of file transfer 2 before all its bytes were sent"},
     {"GroupOfNoCalls",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CollectiveGroup{0, 0, {}});

@@ -132,6 +132,9 @@ void TestClient::Handle(const Frame& frame) {
       case Op::kEventReached:
         keep(received_.reached);
         break;
+      case Op::kFileWanted:
+        keep(received_.files);
+        break;
       case Op::kDeviceFault: {
         std::vector<DeviceFault> faults;
         keep(faults);
@@ -199,13 +202,17 @@ Loopback::Loopback(const Driver& driver, ChannelLayout layout, std::unique_ptr<S
   proxy_channel_ = Must(
       Channel::Attach(std::move(memory), ChannelSide::kProxy, &*proxy_bell_, other(*client_bell_)));
   client_ = std::make_unique<TestClient>(*client_channel_);
-  thread_ = std::thread([this, &driver, seat = std::move(seat), submitters]() mutable {
+  ExchangeSocket exchange = Must(ExchangeSocket::Open(kSecret));
+  exchange_ = exchange.address;
+  thread_ = std::thread([this, &driver, seat = std::move(seat), submitters,
+                         exchange = std::move(exchange)]() mutable {
     Status status;
     {
       Result<Device> device = Device::Open(driver, 0, {kWindow, kWindowBytes, kWindowBytes});
       if (device.ok() && device->window().base == kWindow) {
         const ReceivingThread::Scope role(receiving_thread);
-        DeviceSession session(driver, *device, *proxy_channel_, std::nullopt, &joins_, submitters);
+        DeviceSession session(driver, *device, *proxy_channel_, std::move(exchange), &joins_,
+                              submitters);
         if (seat != nullptr) session.sharing().Begin(std::move(seat));
         status = Serve(session);
       } else {

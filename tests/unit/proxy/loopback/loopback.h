@@ -34,6 +34,7 @@ struct Received {
   std::vector<EventReached> reached;
   std::vector<int> faults;
   std::vector<Chunk> chunks;
+  std::vector<FileWanted> files;
   std::string wrong;  // A frame no proxy should send.
 };
 
@@ -105,6 +106,9 @@ class Loopback {
   // If `seat` is not null, the device is shared with other runs.
   explicit Loopback(const Driver& driver, ChannelLayout layout = SmallLayout(),
                     std::unique_ptr<ShareSlot> seat = nullptr, SubmitterThreads submitters = {});
+
+  // The secret of the session's exchange.
+  static constexpr Key128 kSecret{7};
   ~Loopback();
 
   // Little staging memory, so small copies take many chunks and run out of slots.
@@ -117,6 +121,9 @@ class Loopback {
   // Waits until the session ends by itself.
   Status AwaitEnd();
   bool ended();
+
+  // Address of the session's exchange.
+  const std::string& exchange() const { return exchange_; }
 
   // Maps memory and returns its address.
   std::uint64_t Map(std::uint64_t bytes = 1 << 20);
@@ -137,6 +144,7 @@ class Loopback {
   std::unique_ptr<Channel> proxy_channel_;
   std::unique_ptr<TestClient> client_;
   JoinInbox joins_;
+  std::string exchange_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Status> end_;

@@ -1,0 +1,133 @@
+#include "interpose/calls/file.h"
+
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "common/format.h"
+#include "interpose/calls/graph/capture.h"
+#include "interpose/client/files.h"
+#include "interpose/client/memory/addresses.h"
+
+namespace cuspan {
+namespace {
+
+FileCallResult OfSystem(int error, const char* what) {
+  return {FileResult::kSystem, error, Format("{}: {}", what, std::strerror(error))};
+}
+
+FileCallResult OfDevice(const Error& error) {
+  if (!error.failed()) return {};
+  const ErrorEntry* const entry = FindError(error.driver());
+  return {FileResult::kDevice, error.driver(),
+          entry != nullptr ? TextOf(*entry) : "an unknown CUDA error"};
+}
+
+FileCallResult NotOpen() {
+  return {FileResult::kInvalidFile, 0, "the file is not open: it was closed, or its device reset"};
+}
+
+// Calls body(Session&) → FileCallResult.
+template <typename Body>
+FileCallResult WithFiles(Body&& body) {
+  FileCallResult outcome;
+  const Error error = WithSession([&](Session& session) -> Error {
+    outcome = body(session);
+    return CUDA_SUCCESS;
+  });
+  return error.failed() ? OfDevice(error) : outcome;
+}
+
+FileCallResult CheckExtent(const ProgramFile& file, const FileCall& call, bool write) {
+  if (call.status == nullptr)
+    return {FileResult::kInvalidValue, 0, "there is no place for the outcome: pass a status"};
+  if (call.offset < 0 ||
+      call.bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) -
+                       static_cast<std::uint64_t>(call.offset))
+    return {FileResult::kInvalidValue, 0,
+            Format("{} bytes at offset {} are no part of a file", call.bytes, call.offset)};
+  const FileBytes::Access& access = file.access;
+  if (write ? !access.writes : !access.reads)
+    return {FileResult::kNotPermitted, 0,
+            Format("the descriptor is not open for {}", write ? "writing" : "reading")};
+  if (write && access.appends)
+    return {FileResult::kNotPermitted, 0,
+            "the descriptor is open with O_APPEND: the system would ignore the offset"};
+  if (call.bytes == 0) return {};
+  if (!file.connection->memory().Covers(AddressOf(call.memory), call.bytes))
+    return {FileResult::kInvalidMemory, 0,
+            Format("{} bytes at {} are not in device memory of device {}, allocated at once",
+                   call.bytes, call.memory, file.connection->device())};
+  return {};
+}
+
+FileCallResult Post(const FileCall& call, bool write) {
+  return WithFiles([&](Session& session) -> FileCallResult {
+    const std::shared_ptr<const ProgramFile> file = session.TableOf<Files>().Find(call.file);
+    if (file == nullptr) return NotOpen();
+    if (FileCallResult wrong = CheckExtent(*file, call, write);
+        wrong.result != FileResult::kSuccess)
+      return wrong;
+    const FileExtent extent{AddressOf(call.memory), call.bytes,
+                            static_cast<std::uint64_t>(call.offset)};
+    StreamTarget target;
+    if (const CUresult unknown =
+            session.streams().Resolve(call.stream, DefaultStream::kLegacy, &target);
+        unknown != CUDA_SUCCESS)
+      return OfDevice(unknown);
+    if (AnyCapture(session))
+      if (const Error refused = RefuseCapture(session, target); refused.failed())
+        return OfDevice(refused);
+    Files& files = session.TableOf<Files>();
+    bool posted = false;
+    const CUresult result =
+        session.events().OnDevice(target, file->connection, [&](const StreamTarget& there) {
+          const CUresult done = write ? files.Write(file, there, extent, call.status)
+                                      : files.Read(file, there, extent, call.status);
+          posted = done == CUDA_SUCCESS;
+          return done;
+        });
+    // Earlier failures of this thread's operations stay for its next call of CUDA: the status is in
+    // use from now on.
+    if (posted) return {};
+    return files.Find(call.file) == nullptr ? NotOpen() : OfDevice(result);
+  });
+}
+
+}  // namespace
+
+FileCallResult OpenProgramFile(int fd, int device, std::uint64_t* file) {
+  return WithFiles([&](Session& session) -> FileCallResult {
+    if (!HasDevice(session, device))
+      return {FileResult::kInvalidValue, 0,
+              Format("there is no device {}: the run has {}", device, session.devices().count())};
+    std::shared_ptr<ContextConnection> connection;
+    if (const CUresult result = session.devices().Open(device, &connection); result != CUDA_SUCCESS)
+      return OfDevice(result);
+    std::shared_ptr<const ProgramFile> opened;
+    const FileStatus status = session.TableOf<Files>().Open(connection, fd, &opened);
+    switch (status.result) {
+      case FileResult::kSuccess:
+        *file = opened->handle;
+        return {};
+      case FileResult::kSystem:
+        return OfSystem(status.error, "the file can not be opened");
+      case FileResult::kDevice:
+        return OfDevice(static_cast<CUresult>(status.error));
+      default:
+        return {FileResult::kNotSupported, 0, "the descriptor is not one of a regular file"};
+    }
+  });
+}
+
+FileCallResult CloseFile(std::uint64_t file) {
+  return WithFiles([&](Session& session) -> FileCallResult {
+    if (session.TableOf<Files>().Close(file)) return {};
+    return NotOpen();
+  });
+}
+
+FileCallResult ReadFile(const FileCall& call) { return Post(call, false); }
+FileCallResult WriteFile(const FileCall& call) { return Post(call, true); }
+
+}  // namespace cuspan

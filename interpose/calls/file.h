@@ -1,0 +1,37 @@
+// Meaning of calls about files on the GPU's node, for all faces.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "protocol/api/file_status.h"
+
+namespace cuspan {
+
+// Result of a call about files.
+struct [[nodiscard]] FileCallResult {
+  FileResult result = FileResult::kSuccess;
+  int error = 0;        // An errno or a CUresult: see FileResult.
+  std::string problem;  // Description with the next step; empty after success.
+};
+
+// Opens the program's file for a device, by a descriptor. *file: a handle.
+FileCallResult OpenProgramFile(int fd, int device, std::uint64_t* file);
+FileCallResult CloseFile(std::uint64_t file);
+
+// A read or write as named by the program.
+struct FileCall {
+  std::uint64_t file = 0;
+  const void* memory = nullptr;  // Device memory of the file's device.
+  std::size_t bytes = 0;
+  std::int64_t offset = 0;
+  CUstream stream = nullptr;
+  FileStatus* status = nullptr;  // Gets the outcome in stream order.
+};
+FileCallResult ReadFile(const FileCall& call);
+FileCallResult WriteFile(const FileCall& call);
+
+}  // namespace cuspan

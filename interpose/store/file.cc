@@ -1,0 +1,83 @@
+// The functions of include/cuspan/file.h.
+#include "include/cuspan/file.h"
+
+#include <utility>
+
+#include "common/cancellation.h"
+#include "common/log.h"
+#include "interpose/calls/base/ways_in.h"
+#include "interpose/calls/file.h"
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+namespace {
+
+// Prefix of every definition called by programs.
+#define CUSPAN_EXPORT extern "C" __attribute__((visibility("default")))
+
+static_assert(sizeof(cuspanFileStatus_t) == sizeof(FileStatus) &&
+              offsetof(cuspanFileStatus_t, result) == offsetof(FileStatus, result) &&
+              offsetof(cuspanFileStatus_t, error) == offsetof(FileStatus, error));
+static_assert(CUSPAN_FILE_SUCCESS == static_cast<int>(FileResult::kSuccess) &&
+              CUSPAN_FILE_INVALID_VALUE == static_cast<int>(FileResult::kInvalidValue) &&
+              CUSPAN_FILE_INVALID_FILE == static_cast<int>(FileResult::kInvalidFile) &&
+              CUSPAN_FILE_INVALID_MEMORY == static_cast<int>(FileResult::kInvalidMemory) &&
+              CUSPAN_FILE_NOT_PERMITTED == static_cast<int>(FileResult::kNotPermitted) &&
+              CUSPAN_FILE_SYSTEM == static_cast<int>(FileResult::kSystem) &&
+              CUSPAN_FILE_DEVICE == static_cast<int>(FileResult::kDevice) &&
+              CUSPAN_FILE_NOT_SUPPORTED == static_cast<int>(FileResult::kNotSupported) &&
+              CUSPAN_FILE_PENDING == static_cast<int>(FileResult::kPending));
+
+// Calls body() → FileCallResult.
+template <typename Body>
+int Answer(Body&& body) {
+  const CancellationOff cancellation;
+  FileCallResult answer = body();
+  if (answer.result != FileResult::kSuccess) {
+    LogInfo("files: {}", answer.problem);
+    ThisThread().file_problem = std::move(answer.problem);
+  }
+  return static_cast<int>(answer.result);
+}
+
+FileCall CallOf(cuspanFile_t file, const void* memory, std::size_t bytes, std::int64_t offset,
+                CUstream_st* stream, cuspanFileStatus_t* status) {
+  return {NumberOf(file), memory, bytes, offset, stream, reinterpret_cast<FileStatus*>(status)};
+}
+
+}  // namespace
+
+CUSPAN_EXPORT int cuspanFileOpenFd(cuspanFile_t* file, int fd, int device) {
+  return Answer([&]() -> FileCallResult {
+    if (file == nullptr)
+      return {FileResult::kInvalidValue, 0, "there is no place for the file's handle"};
+    std::uint64_t opened = 0;
+    FileCallResult result = OpenProgramFile(fd, device, &opened);
+    if (result.result == FileResult::kSuccess) *file = HandleOf<cuspanFile_t>(opened);
+    return result;
+  });
+}
+
+CUSPAN_EXPORT int cuspanFileRead(cuspanFile_t file, void* destination, std::size_t bytes,
+                                 std::int64_t offset, CUstream_st* stream,
+                                 cuspanFileStatus_t* status) {
+  return Answer([&] { return ReadFile(CallOf(file, destination, bytes, offset, stream, status)); });
+}
+
+CUSPAN_EXPORT int cuspanFileWrite(cuspanFile_t file, const void* source, std::size_t bytes,
+                                  std::int64_t offset, CUstream_st* stream,
+                                  cuspanFileStatus_t* status) {
+  return Answer([&] { return WriteFile(CallOf(file, source, bytes, offset, stream, status)); });
+}
+
+CUSPAN_EXPORT int cuspanFileClose(cuspanFile_t file) {
+  return Answer([&] { return CloseFile(NumberOf(file)); });
+}
+
+CUSPAN_EXPORT const char* cuspanFileLastMessage() { return ThisThread().file_problem.c_str(); }
+
+// Behaviour of functions not defined in this folder: there are none.
+extern "C" int cuspan_store_not_supported(const char* name) {
+  LogInfo("{} is not supported", name);
+  return CUSPAN_FILE_NOT_SUPPORTED;
+}

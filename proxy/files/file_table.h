@@ -1,0 +1,50 @@
+// A session's files, by the client's numbers.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "common/file_bytes.h"
+#include "common/status.h"
+#include "protocol/api/file_status.h"
+#include "proxy/files/file_threads.h"
+#include "proxy/objects/handle_table.h"
+
+namespace cuspan::proxy {
+
+struct OpenFile {
+  std::optional<FileBytes> own;  // Nothing: the client has it.
+};
+
+// Threads: any.
+class FileTable {
+ public:
+  // Protects the node's and this process's descriptors. Closed files count while copies use them.
+  static constexpr std::size_t kMaxFiles = 1024;
+
+  // Files are closed on `threads`: some file systems write their last bytes then.
+  explicit FileTable(std::shared_ptr<FileThreads> threads) : threads_(std::move(threads)) {}
+
+  // Adds a file of the program by its descriptor. kInvalidValue if the number is in use or 0;
+  // kNotSupported for anything but a regular file; EMFILE for too many.
+  FileStatus Share(std::uint64_t number, UniqueFd fd);
+  // Adds a file with its bytes at the client.
+  FileStatus AddOfClient(std::uint64_t number) { return Add(number, {}); }
+  // kInvalid if there is no such file.
+  Result<std::shared_ptr<OpenFile>> Get(std::uint64_t number) const { return files_.Get(number); }
+  Status Close(std::uint64_t number);
+
+ private:
+  FileStatus Add(std::uint64_t number, OpenFile file);
+
+  const std::shared_ptr<FileThreads> threads_;
+  const std::shared_ptr<std::atomic<std::size_t>> count_ =
+      std::make_shared<std::atomic<std::size_t>>(0);
+  HandleTable<OpenFile> files_{"file"};
+};
+
+}  // namespace cuspan::proxy

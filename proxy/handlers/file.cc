@@ -1,0 +1,82 @@
+// Reads and writes of files, in stream order.
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "proxy/handlers/handlers.h"
+
+namespace cuspan::proxy {
+namespace {
+
+struct FileOp final : StreamOp {
+  FileOp(DeviceSession& session, std::shared_ptr<FileCopy> copy)
+      : session(&session), copy(std::move(copy)) {}
+  SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
+    if (copy->stream->broken != CUDA_SUCCESS)
+      copy->refusal = {0, FileResult::kDevice, copy->stream->broken};
+    else if (copy->bytes != 0 && !session->memory().MayTouch(copy->address, copy->bytes))
+      copy->refusal = {0, FileResult::kInvalidMemory, 0};
+    session->streams().WhenDone(
+        *copy->stream,
+        [&copies = session->files().copies(), awaited = session->files().copies().Await(copy)](
+            CUresult result, std::uint64_t) { copies.Reached(awaited, result); });
+    return SubmitResult::kHeld;
+  }
+  void Drop() CUSPAN_REQUIRES(receiving_thread) override { session->files().copies().Drop(*copy); }
+
+  DeviceSession* session;
+  std::shared_ptr<FileCopy> copy;
+};
+
+// `address`: of the device memory.
+template <typename Op>
+Status QueueCopy(DeviceSession& session, const Origin& origin, const Op& op, FileCopy::Way way,
+                 std::uint64_t address) CUSPAN_REQUIRES(receiving_thread) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, session.files().table().Get(op.file));
+  // Offsets of files are signed.
+  if (op.offset > std::numeric_limits<std::int64_t>::max() ||
+      op.bytes > std::numeric_limits<std::int64_t>::max() - op.offset)
+    return Status::Invalid("{} bytes at offset {} of a file", op.bytes, op.offset);
+  std::shared_ptr<Transfer> by_client;
+  if (!file->own && op.bytes != 0)
+    by_client =
+        std::make_shared<Transfer>(op.transfer, origin, stream, RunAt(address, op.bytes), op.bytes);
+  auto copy = std::make_shared<FileCopy>(way, std::move(file), op.file, stream, address, op.offset,
+                                         op.bytes, std::move(by_client),
+                                         std::make_shared<TransferState>(op.status));
+  CUSPAN_RETURN_IF_ERROR(session.files().copies().Announce(copy));
+  session.streams().queues().Add(*stream->queue, FileOp(session, std::move(copy)));
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status Handle(DeviceSession& session, const Origin& origin, const FileOpen& op) {
+  const FileStatus status = session.files().table().AddOfClient(op.file);
+  if (status.result == FileResult::kInvalidValue)
+    return Status::Invalid("file 0x{:x} is not a new handle", op.file);
+  session.channel().Reply<FileOpen>(
+      origin.request, {CUDA_SUCCESS, static_cast<std::int32_t>(status.result), status.error});
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const FileClose& op) {
+  CUSPAN_RETURN_IF_ERROR(session.files().table().Close(op.file));
+  session.channel().Reply<FileClose>(origin.request, {CUDA_SUCCESS});
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const FileRead& op) {
+  return QueueCopy(session, origin, op, FileCopy::Way::kRead, op.destination);
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const FileWrite& op) {
+  return QueueCopy(session, origin, op, FileCopy::Way::kWrite, op.source);
+}
+
+Status Handle(DeviceSession& session, const Origin&, const FileDone& op) {
+  return session.files().copies().OnClientDone(op);
+}
+
+}  // namespace cuspan::proxy
