@@ -32,8 +32,10 @@ enum class TraceKind : std::uint16_t {
   kCollective,   // An NCCL operation; `transfer` is the number of ranks.
   kTimeSlice,    // The session may submit work to a shared GPU; `name` gives the mode.
   kCompile,      // The software GPU compiles a kernel; `bytes` is 1 if a launch waited for it.
+  kFileRead,     // Proxy: a piece of a file into a buffer. `transfer` is that of the outcome.
+  kFileWrite,    // Proxy: a buffer to a piece of a file.
 };
-inline constexpr std::uint16_t kTraceKinds = 14;
+inline constexpr std::uint16_t kTraceKinds = 16;
 
 struct TraceRecord {
   std::uint64_t begin = 0;

@@ -70,6 +70,8 @@ void SendFile(ContextConnection& connection, const ProgramFile& file, const File
   static_cast<void>(
       SendChunks(connection.channel(), connection.common().copy_in, bytes, 0, wanted.bytes));
   const FileOutcome outcome = progress.outcome();
+  connection.channel().statistics().file_bytes_read.fetch_add(outcome.bytes,
+                                                              std::memory_order_relaxed);
   static_cast<void>(
       connection.Send(FileDone{wanted.transfer, outcome.bytes, outcome.error, progress.done()}));
 }
@@ -105,6 +107,8 @@ class FileSink final : public IncomingSink {
       FileOutcome outcome = progress->outcome();
       // The bytes come in order.
       if (result != CUDA_SUCCESS) outcome.bytes = std::min(outcome.bytes, progress->done());
+      connection->channel().statistics().file_bytes_written.fetch_add(outcome.bytes,
+                                                                      std::memory_order_relaxed);
       static_cast<void>(connection->Send(FileDone{transfer, outcome.bytes, outcome.error, 0}));
     });
   }

@@ -141,6 +141,8 @@ class DeviceFamilies {
     launches_.Add(labels_, launches);
     copied_.Add(With({{"direction", "to_device"}}), static_cast<double>(use.bytes_to_device));
     copied_.Add(With({{"direction", "from_device"}}), static_cast<double>(use.bytes_from_device));
+    files_.Add(With({{"direction", "read"}}), static_cast<double>(use.file_bytes_read));
+    files_.Add(With({{"direction", "written"}}), static_cast<double>(use.file_bytes_written));
     waited_.Add(labels_, SecondsOf(use.wait_nanoseconds));
     for (const CollectiveCount& count : use.collectives) {
       if (count.kind >= nccl::kCallKinds) continue;
@@ -166,6 +168,9 @@ class DeviceFamilies {
       "cuspan_ops_total", "Requests by kind; class waited_for: the program waited for an answer."));
   Family& copied_ = Keep(Family::Counter("cuspan_copied_bytes_total",
                                          "Bytes copied between the program and the device."));
+  Family& files_ =
+      Keep(Family::Counter("cuspan_file_bytes_total",
+                           "Bytes of files read into the device's memory, and written from it."));
   Family& waited_ = Keep(Family::Counter("cuspan_waited_seconds_total",
                                          "Time threads of the program waited for the device."));
   Family& compiled_ = Keep(Family::Counter("cuspan_compiled_seconds_total",

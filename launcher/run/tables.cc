@@ -203,6 +203,9 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std:
     if (const std::string collectives = CollectivesText(report); !collectives.empty())
       AppendFormat(ops, "{}, collectives of up to {} ranks: {}\n", place, report.ranks,
                    collectives);
+    if (report.use.file_bytes_read != 0 || report.use.file_bytes_written != 0)
+      AppendFormat(ops, "{}, files: {} read, {} written\n", place,
+                   ByteText(report.use.file_bytes_read), ByteText(report.use.file_bytes_written));
     rows.push_back({session, std::to_string(report.device), report.host, report.name,
                     PathText(report.relayed, relay), std::to_string(posted.total),
                     std::to_string(calls.total), ByteText(report.use.bytes_to_device),

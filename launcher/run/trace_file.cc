@@ -55,6 +55,10 @@ const char* KindName(TraceKind kind) {
       return "turns on a shared GPU";
     case TraceKind::kCompile:
       return "compilations";
+    case TraceKind::kFileRead:
+      return "files: read";
+    case TraceKind::kFileWrite:
+      return "files: written";
   }
   return nullptr;
 }

@@ -62,8 +62,8 @@ struct WaitLocation {
   std::atomic<std::uint64_t> nanoseconds;
 };
 
-// The client's counters. They are in the channel's memory: the agent can report them after any end
-// of the program.
+// Counters of the client, and for files also of a proxy on its node. They are in the channel's
+// memory: the agent can report them after any end of the program.
 struct ChannelStatistics {
   // Numbers of ops posted and calls waited for, by their index in kAllOps.
   std::atomic<std::uint64_t> ops[kOpCount];
@@ -75,6 +75,8 @@ struct ChannelStatistics {
   std::atomic<std::uint64_t> bytes_from_device;
   std::atomic<std::uint64_t> wait_nanoseconds;
   std::atomic<std::uint64_t> compile_nanoseconds;
+  std::atomic<std::uint64_t> file_bytes_read;
+  std::atomic<std::uint64_t> file_bytes_written;
   // NCCL calls by nccl::CallKind, their bytes, and the ranks of the largest communicator.
   std::array<std::atomic<std::uint64_t>, nccl::kCallKinds> collective_calls;
   std::array<std::atomic<std::uint64_t>, nccl::kCallKinds> collective_bytes;

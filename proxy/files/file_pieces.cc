@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/trace.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -103,9 +104,12 @@ void FilePieces::RunPiece(Piece piece) {
   threads_->Run([this, piece = std::move(piece)]() mutable {
     const FileBytes& file = *piece.copy->file->own;
     const std::uint64_t at = piece.copy->offset + piece.offset;
-    piece.outcome = piece.copy->way == FileCopy::Way::kRead
-                        ? file.Read({piece.buffer, piece.bytes}, at)
-                        : file.Write({piece.buffer, piece.bytes}, at);
+    const bool reads = piece.copy->way == FileCopy::Way::kRead;
+    const TraceSpan span;
+    piece.outcome = reads ? file.Read({piece.buffer, piece.bytes}, at)
+                          : file.Write({piece.buffer, piece.bytes}, at);
+    span.Done(reads ? TraceKind::kFileRead : TraceKind::kFileWrite, 0, piece.copy->status->id,
+              piece.offset, piece.outcome.bytes);
     Hand(std::move(piece));
   });
 }

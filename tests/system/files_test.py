@@ -1,4 +1,5 @@
 """Files read into device memory and written from it, on one node and through agents."""
+import json
 import os
 import random
 import signal
@@ -101,6 +102,26 @@ class Files(SystemTest):
 
     def test_threads_close_files_in_use(self):
         self.on_all_ways("files threads: PASS\n", "threads", self.file(), kinds=("shared",))
+
+    def test_statistics_metrics_and_trace(self):
+        for way in ways():
+            with self.subTest(way=way):
+                path, self.relay = way
+                trace, metrics = self.folder / "trace.json", self.folder / "metrics.prom"
+                command = self.cuspan("run", "--stats", "--trace", str(trace), "--metrics", str(metrics),
+                                      "--same-node", path, "--", program("files", "shared"), "large", self.file(), "3")
+                result = self.run_command(command)
+                self.assertIn("session 1 device 0, files: 3.0 MiB read, 3.0 MiB written\n", result.stderr)
+                lines = metrics.read_text(encoding="utf-8").splitlines()
+                for direction in ("read", "written"):
+                    found = [float(line.rsplit(" ", 1)[1]) for line in lines
+                             if line.startswith("cuspan_file_bytes_total{") and f'direction="{direction}"' in line]
+                    self.assertEqual(found, [(3 << 20) + 1])
+                pieces = [event["name"] for event in json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+                          if event["ph"] == "X" and event["name"].startswith("files: ")]
+                # Over agents, the program's node reads and writes them: chunks are shown instead.
+                self.assertEqual({kind: pieces.count(kind) for kind in sorted(set(pieces))},
+                                 {"files: read": 4, "files: written": 4} if way == LOCAL else {})
 
     def test_outside_of_a_run(self):
         libraries = {"LD_LIBRARY_PATH": str(build() / "lib/cuspan/runtime")}

@@ -50,6 +50,8 @@ DeviceUse ReadUse(const ChannelStatistics& statistics) {
   use.bytes_from_device = statistics.bytes_from_device;
   use.wait_nanoseconds = statistics.wait_nanoseconds;
   use.compile_nanoseconds = statistics.compile_nanoseconds;
+  use.file_bytes_read = statistics.file_bytes_read;
+  use.file_bytes_written = statistics.file_bytes_written;
   for (std::uint32_t kind = 0; kind < nccl::kCallKinds; ++kind) {
     if (const std::uint64_t calls = statistics.collective_calls[kind]; calls != 0)
       use.collectives.push_back({kind, calls, statistics.collective_bytes[kind]});

@@ -122,20 +122,6 @@ const Malformed kMalformed[] = {
        client.Post(FileDone{2, 11, 0, 11});
      },
      "the end of the unknown file transfer 2 after 11 bytes"},
-    {"FileWrittenBeforeItsBytesWereSent",
-     [](Test&, Loopback&, TestClient& client) {
-       client.Call(FileOpen{7});
-       client.HoldChunks(true);
-       std::vector<std::byte> bytes(100'000);
-       client.ReceiveTo(2, bytes.data());
-       client.Post(FileWrite{0, 7, kWindow, 0, bytes.size(), 2, 3});
-       // All slots are taken.
-       while (client.channel().SlotsInUse() < 4) std::this_thread::yield();
-       client.Post(FileDone{2, bytes.size(), 0, 0});
-       while (!client.channel().closed()) std::this_thread::yield();
-       client.HoldChunks(false);
-     },
-     "the end of file transfer 2 before all its bytes were sent"},
     {"GroupOfNoCalls",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CollectiveGroup{0, 0, {}});

@@ -156,6 +156,9 @@ TEST(DeviceUse, IsAddedKindByKind) {
   more.collectives = {{3, 1, 5}, {4, 2, 2}};
   more.bytes_from_device = 6;
   more.compile_nanoseconds = 9;
+  sum.file_bytes_read = 3;
+  more.file_bytes_read = 4;
+  more.file_bytes_written = 8;
   AddUse(sum, more);
   ASSERT_EQ(sum.ops.size(), 2U);
   EXPECT_EQ(sum.ops[0].count, 3U);
@@ -164,6 +167,8 @@ TEST(DeviceUse, IsAddedKindByKind) {
   EXPECT_EQ(sum.collectives[0].bytes, 15U);
   EXPECT_EQ(sum.bytes_from_device, 11U);
   EXPECT_EQ(sum.compile_nanoseconds, 9U);
+  EXPECT_EQ(sum.file_bytes_read, 7U);
+  EXPECT_EQ(sum.file_bytes_written, 8U);
 }
 
 }  // namespace

@@ -274,6 +274,19 @@ TEST_F(FileTest, TheClientWritesItsOwnFilesBeforeTheStreamContinues) {
   EXPECT_EQ(ReadWord(stream, block), 0x5a5a5a5aU + 5);
 }
 
+TEST_F(FileTest, AWriteDoesNotEndBeforeItsBytesWereSent) {
+  expect_end_ok_ = false;
+  ASSERT_EQ(client.Call(FileOpen{1}).outcome, 0);
+  gpu.Hold(1);
+  std::vector<std::byte> file(100'000);
+  client.ReceiveTo(11, file.data());
+  PostFile(FileWrite{stream, 1, block, 0, file.size(), 11, 0});
+  ASSERT_TRUE(gpu.WaitForLog("from-device 1", 4));  // All slots.
+  client.Post(FileDone{11, file.size(), 0, 0});
+  EXPECT_EQ(loopback.AwaitEnd().message(),
+            "the end of file transfer 11 before all its bytes were sent");
+}
+
 TEST_F(FileTest, RefusedCopiesOfTheClientsFilesLeaveNothingBehind) {
   ASSERT_EQ(client.Call(FileOpen{1}).outcome, 0);
   for (std::uint64_t i = 1; i <= 3; ++i) {
