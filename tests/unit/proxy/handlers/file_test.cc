@@ -110,7 +110,7 @@ TEST_F(FileTest, OwnFilesAreWrittenInStreamOrder) {
   const std::uint64_t read = PostFile(FileRead{stream, 1, block, 0, kMost, 0, 0});
   PostAdd(stream, block, 1, 1);
   const std::uint64_t written = PostFile(FileWrite{stream, 2, block, 100, kMost, 0, 0});
-  // Of the file's new contents.
+  // Reads the new contents.
   const std::uint64_t again = PostFile(FileRead{stream, 2, block + 4096, 100, 4096, 0, 0});
   client.Post(Memset{stream, block, 0, 1, 4096});
   ExpectOutcome(read, kMost);
