@@ -1,7 +1,7 @@
 /* Files on the GPU's node, read into device memory and written from it in stream order.
  *
- * The functions are in libcuspan-store.so.0. They need `cuspan run`; without it each returns
- * CUSPAN_FILE_NOT_SUPPORTED. docs/files.md has an example and the ways that the bytes go.
+ * The functions are in libcuspan-store.so.0. They need `cuspan run`; without it there is no device.
+ * docs/files.md has an example and the ways that the bytes go.
  *
  * Threads: any. The memory is device memory of one cudaMalloc (or the like), on the file's device.
  * Its address may be anywhere in it, and offsets and sizes need no alignment. */
@@ -33,8 +33,8 @@ enum {
 };
 
 /* Outcome of a read or write. `bytes` were read or written from its start, also if it failed; fewer
- * than wanted with CUSPAN_FILE_SUCCESS: the end of the file. Of the device memory behind them, the
- * contents are undefined if the file was changed meanwhile. */
+ * than wanted with CUSPAN_FILE_SUCCESS: the end of the file. The device memory behind them may have
+ * changed, if the read failed or somebody changed the file's size meanwhile. */
 typedef struct cuspanFileStatus {
   int64_t bytes;
   int32_t result;
@@ -62,7 +62,7 @@ int cuspanFileWrite(cuspanFile_t file, const void* source, size_t bytes, int64_t
 int cuspanFileClose(cuspanFile_t file);
 
 /* Explains the last failure of one of these functions in the calling thread. Valid until the
- * thread's next call of one. */
+ * thread's next call of one. NULL in a fully static program, which has no devices. */
 const char* cuspanFileLastMessage(void);
 
 #ifdef __cplusplus

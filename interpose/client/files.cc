@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <type_traits>
 #include <utility>
@@ -103,14 +104,15 @@ class FileSink final : public IncomingSink {
   // Called when no more bytes come. Threads: any.
   void End(CUresult result) {
     // Behind all stores.
-    thread_->Run([connection = connection_, progress = progress_, transfer = transfer_, result] {
-      FileOutcome outcome = progress->outcome();
-      // The bytes come in order.
-      if (result != CUDA_SUCCESS) outcome.bytes = std::min(outcome.bytes, progress->done());
-      connection->channel().statistics().file_bytes_written.fetch_add(outcome.bytes,
-                                                                      std::memory_order_relaxed);
-      static_cast<void>(connection->Send(FileDone{transfer, outcome.bytes, outcome.error, 0}));
-    });
+    thread_->Run(
+        [connection = connection_, progress = progress_, transfer = transfer_.load(), result] {
+          FileOutcome outcome = progress->outcome();
+          // The bytes come in order.
+          if (result != CUDA_SUCCESS) outcome.bytes = std::min(outcome.bytes, progress->done());
+          connection->channel().statistics().file_bytes_written.fetch_add(
+              outcome.bytes, std::memory_order_relaxed);
+          static_cast<void>(connection->Send(FileDone{transfer, outcome.bytes, outcome.error, 0}));
+        });
   }
 
  private:
@@ -119,7 +121,7 @@ class FileSink final : public IncomingSink {
   const std::shared_ptr<const ProgramFile> file_;
   const std::uint64_t offset_;
   const std::shared_ptr<Progress> progress_;
-  std::uint64_t transfer_ = 0;
+  std::atomic<std::uint64_t> transfer_ = 0;
 };
 
 }  // namespace
@@ -183,6 +185,7 @@ FileStatus Files::Open(const std::shared_ptr<ContextConnection>& connection, int
     // The proxy may know the first number in spite of a failure.
     made->handle = NextHandle();
     UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstDescriptor));
+    if (!own.valid()) own.Reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!own.valid()) return FileStatus::System(0, errno);
     made->bytes = FileBytes(std::move(own), *access);
     made->threads = ThreadsOf(*connection);

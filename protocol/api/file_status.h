@@ -1,4 +1,4 @@
-// Outcome of a read or write of a file, as in ops and in include/cuspan/store.h.
+// Outcome of a read or write of a file, as in ops and in include/cuspan/file.h.
 #pragma once
 
 #include <array>

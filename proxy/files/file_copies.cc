@@ -50,8 +50,11 @@ void FileCopies::GoOn() {
   }
   for (const ReachedCopy& one : reached) {
     const std::shared_ptr<FileCopy> copy = std::move(awaited_.extract(one.awaited).mapped());
-    // A failure is that of the device: it drops the copy.
-    if (one.result == CUDA_SUCCESS || copy->refusal) Begin(copy);
+    // A lost device drops the copy.
+    if (one.result != CUDA_SUCCESS && faults_.lost() != CUDA_SUCCESS) continue;
+    if (one.result != CUDA_SUCCESS && !copy->refusal)
+      copy->refusal = {0, FileResult::kDevice, one.result};
+    Begin(copy);
   }
 }
 

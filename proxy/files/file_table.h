@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,6 +18,7 @@
 namespace cuspan::proxy {
 
 struct OpenFile {
+  std::shared_ptr<void> place;   // Counts the file until it is closed.
   std::optional<FileBytes> own;  // Nothing: the client has it.
 };
 
@@ -33,13 +35,14 @@ class FileTable {
   // kNotSupported for anything but a regular file; EMFILE for too many.
   FileStatus Share(std::uint64_t number, UniqueFd fd);
   // Adds a file with its bytes at the client.
-  FileStatus AddOfClient(std::uint64_t number) { return Add(number, {}); }
+  FileStatus AddOfClient(std::uint64_t number) { return Add(number, std::nullopt); }
   // kInvalid if there is no such file.
   Result<std::shared_ptr<OpenFile>> Get(std::uint64_t number) const { return files_.Get(number); }
-  Status Close(std::uint64_t number);
+  // Calls `closed` when it is closed, or would be, but for copies using it. Threads: a file thread.
+  Status Close(std::uint64_t number, std::function<void()> closed);
 
  private:
-  FileStatus Add(std::uint64_t number, OpenFile file);
+  FileStatus Add(std::uint64_t number, std::optional<FileBytes> own);
 
   const std::shared_ptr<FileThreads> threads_;
   const std::shared_ptr<std::atomic<std::size_t>> count_ =

@@ -7,6 +7,11 @@
 #include "common/start_thread.h"
 
 namespace cuspan::proxy {
+namespace {
+
+thread_local bool is_file_thread = false;
+
+}  // namespace
 
 // Most of a node's cores belong to others. Eight threads read 32 GB/s from the page cache (measured
 // on the node of an H200).
@@ -48,7 +53,7 @@ Status FileThreads::Start() {
 }
 
 void FileThreads::Run(std::function<void()> task) {
-  {
+  if (!is_file_thread) {
     const MutexLock lock(mutex_);
     if (running_) {
       tasks_.push_back(std::move(task));
@@ -60,6 +65,7 @@ void FileThreads::Run(std::function<void()> task) {
 }
 
 void FileThreads::Loop() {
+  is_file_thread = true;
   MutexLock lock(mutex_);
   for (;;) {
     // Idle: ends with a task, or with End.

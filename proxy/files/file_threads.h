@@ -25,7 +25,7 @@ class FileThreads {
 
   // The threads start at the first call. kExhausted if the system allows not even one.
   Status Start();
-  // Runs `task` on one of them; without threads, or after the end, at once.
+  // Runs `task` on one of them. Called by one of them, without threads, or after the end: at once.
   void Run(std::function<void()> task);
 
  private:

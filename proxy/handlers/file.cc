@@ -19,7 +19,8 @@ struct FileOp final : StreamOp {
     session->streams().WhenDone(
         *copy->stream,
         [&copies = session->files().copies(), awaited = session->files().copies().Await(copy)](
-            CUresult result, std::uint64_t) { copies.Reached(awaited, result); });
+            CUresult result, std::uint64_t) { copies.Reached(awaited, result); },
+        SessionStreams::Work::kAllBefore);
     return SubmitResult::kHeld;
   }
   void Drop() CUSPAN_REQUIRES(receiving_thread) override { session->files().copies().Drop(*copy); }
@@ -62,9 +63,10 @@ Status Handle(DeviceSession& session, const Origin& origin, const FileOpen& op) 
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const FileClose& op) {
-  CUSPAN_RETURN_IF_ERROR(session.files().table().Close(op.file));
-  session.channel().Reply<FileClose>(origin.request, {CUDA_SUCCESS});
-  return Status::Ok();
+  return session.files().table().Close(op.file,
+                                       [&channel = session.channel(), request = origin.request] {
+                                         channel.Reply<FileClose>(request, {CUDA_SUCCESS});
+                                       });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const FileRead& op) {

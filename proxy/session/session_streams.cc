@@ -47,16 +47,21 @@ void SessionStreams::Forsake(const std::shared_ptr<Stream>& stream) {
     stream->asked->Replace(std::move(event));
 }
 
-void SessionStreams::WhenDone(Stream& stream, Answer answer) {
+void SessionStreams::WhenDone(Stream& stream, Answer answer, Work work) {
   CUresult result = faults_.lost();
   if (result == CUDA_SUCCESS) result = stream.broken;
-  if (result == CUDA_SUCCESS && BehindLegacy(stream))
+  // The device executes a mark in the stream after that work.
+  const bool others =
+      work == Work::kAllBefore &&
+      (IsLegacy(stream) ? !OthersIdle(stream) : stream.blocking && !legacy_->Idle());
+  if (result == CUDA_SUCCESS && !others && BehindLegacy(stream))
     return completer_.Add(stream.progress, StreamPoint(stream.Asked()), stream.submitted,
                           std::move(answer));
   // If a copy to the client was the last op, its last chunk marks the stream's end. The legacy
   // stream also waits for later work of other streams.
-  bool known = stream.chunk_behind == stream.submitted && (!IsLegacy(stream) || OthersIdle(stream));
-  if (result == CUDA_SUCCESS && !known) {
+  bool known = !others && stream.chunk_behind == stream.submitted &&
+               (!IsLegacy(stream) || OthersIdle(stream));
+  if (result == CUDA_SUCCESS && !known && !others) {
     // Work finished already needs no mark. With more streams than the device has channels, the mark
     // could wait for another stream's work. A query of pending work is cheap.
     result = driver_.cuStreamQuery(stream.driver);

@@ -72,8 +72,11 @@ class SessionStreams {
   // --- Completion
 
   // Calls `answer` when all work submitted to `stream` so far is complete. Called at once, or later
-  // on the completer's or this thread.
-  void WhenDone(Stream& stream, Answer answer) CUSPAN_REQUIRES(receiving_thread);
+  // on the completer's or this thread. kAllBefore: also the work of other streams before it, in the
+  // order of the legacy stream.
+  enum class Work { kOfStream, kAllBefore };
+  void WhenDone(Stream& stream, Answer answer, Work work = Work::kOfStream)
+      CUSPAN_REQUIRES(receiving_thread);
   // The same for all ops received so far on any stream, including queued ones.
   void WhenAllDone(Answer answer) CUSPAN_REQUIRES(receiving_thread);
   // The same for all work submitted so far.

@@ -15,8 +15,9 @@ constexpr std::uint32_t kMinForOthers = 64 * 1024;
 // of at most 64 slots.
 constexpr std::size_t kFailedRemembered = 1024;
 
-// Maximum number of early inline chunks. A proxy sends them only while no other chunk has a slot:
-// they overtake only chunks in flight.
+// Maximum number of early inline chunks. A proxy sends them only while no other chunk has a slot,
+// except for outcomes of file copies, one at a time for each stream: they overtake only chunks in
+// flight.
 constexpr std::size_t kMaxEarly = 65536;
 
 }  // namespace

@@ -134,8 +134,8 @@ class Transfers {
   void Skip(const Piece& piece);
   // Counts the chunk as stored or dropped.
   void Done(const Piece& piece) CUSPAN_REQUIRES(mutex_);
-  // Gives the piece to the transfer's sink. It counts as stored, without its slot: other transfers
-  // and completions do not wait for a slow file.
+  // Gives the piece to the transfer's sink. It counts as stored: completions do not wait for a slow
+  // file. Its slot is in use until then.
   void Sink(const std::shared_ptr<Incoming>& incoming, Piece piece) CUSPAN_REQUIRES(mutex_);
   // Called on a thread of the sink; its connection exists until then.
   void FillSink(Incoming& incoming, const Piece& piece);

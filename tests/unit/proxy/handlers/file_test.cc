@@ -225,6 +225,36 @@ TEST_F(FileTest, CopiesBeginWhenTheDeviceHasDoneWhatIsBeforeThem) {
   ExpectOutcome(none[2], 0, FileResult::kInvalidMemory);
 }
 
+TEST_F(FileTest, WorkOfTheLegacyStreamIsBeforeThemAsWell) {
+  const UniqueFd fd = NewFile(Pattern(kMost, 1));
+  ASSERT_EQ(Share(1, fd.get()), FileResult::kSuccess);
+  const std::vector<std::byte> contents = Pattern(kMost, 9);
+  const std::uint64_t independent = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  const auto behind = [&](int held, std::uint64_t first, std::uint64_t second) {
+    gpu.Hold(held);
+    PostAdd(first, block, 1, 5);
+    const std::uint64_t status = PostFile(FileRead{second, 1, block, 0, kMost, 0, 0});
+    // This one has nothing before it.
+    const std::uint64_t other = PostFile(FileRead{independent, 1, block, 0, 10, 0, 0});
+    const StreamSynchronize::Reply reached = client.Call(StreamSynchronize{independent});
+    EXPECT_TRUE(client.Await(
+        [&](const Received& received) { return received.chunks.size() >= reached.chunks; }));
+    EXPECT_EQ(outcomes_.at(other).bytes, 10);
+    EXPECT_EQ(outcomes_.at(status).result, FileResult::kPending);
+    EXPECT_EQ(::pwrite(fd.get(), contents.data(), kMost, 0), static_cast<ssize_t>(kMost));
+    gpu.Let(held);
+    const StreamSynchronize::Reply end = client.Call(StreamSynchronize{second});
+    EXPECT_TRUE(client.Await(
+        [&](const Received& received) { return received.chunks.size() >= end.chunks; }));
+    EXPECT_EQ(outcomes_.at(status).bytes, static_cast<std::int64_t>(kMost));
+    EXPECT_EQ(Read(second, block, kMost), contents);
+    const std::vector<std::byte> before = Pattern(kMost, 1);
+    EXPECT_EQ(::pwrite(fd.get(), before.data(), kMost, 0), static_cast<ssize_t>(kMost));
+  };
+  behind(0, 0, stream);  // A blocking stream behind the legacy one,
+  behind(1, stream, 0);  // and the reverse.
+}
+
 TEST_F(FileTest, TheClientSendsItsOwnFilesWhenTheStreamIsThere) {
   ASSERT_EQ(client.Call(FileOpen{1}).outcome, 0);
   const std::vector<std::byte> bytes = Pattern(3 * 4096, 4);
