@@ -38,7 +38,8 @@ FileCallResult WithFiles(Body&& body) {
   return error.failed() ? OfDevice(error) : outcome;
 }
 
-FileCallResult CheckExtent(const ProgramFile& file, const FileCall& call, bool write) {
+FileCallResult CheckExtent(Session& session, const ProgramFile& file, const FileCall& call,
+                           bool write) {
   if (call.status == nullptr)
     return {FileResult::kInvalidValue, 0, "there is no place for the outcome: pass a status"};
   if (call.offset < 0 ||
@@ -54,7 +55,10 @@ FileCallResult CheckExtent(const ProgramFile& file, const FileCall& call, bool w
     return {FileResult::kNotPermitted, 0,
             "the descriptor is open with O_APPEND: the system would ignore the offset"};
   if (call.bytes == 0) return {};
-  if (!file.connection->memory().Covers(AddressOf(call.memory), call.bytes))
+  // Memory shared with the program would have to be kept coherent.
+  const std::uint64_t address = AddressOf(call.memory);
+  if (session.region().Contains(address) || session.managed_variables().Contains(address) ||
+      !file.connection->memory().Covers(address, call.bytes))
     return {FileResult::kInvalidMemory, 0,
             Format("{} bytes at {} are not in device memory of device {}, allocated at once",
                    call.bytes, call.memory, file.connection->device())};
@@ -65,7 +69,7 @@ FileCallResult Post(const FileCall& call, bool write) {
   return WithFiles([&](Session& session) -> FileCallResult {
     const std::shared_ptr<const ProgramFile> file = session.TableOf<Files>().Find(call.file);
     if (file == nullptr) return NotOpen();
-    if (FileCallResult wrong = CheckExtent(*file, call, write);
+    if (FileCallResult wrong = CheckExtent(session, *file, call, write);
         wrong.result != FileResult::kSuccess)
       return wrong;
     const FileExtent extent{AddressOf(call.memory), call.bytes,

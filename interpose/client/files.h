@@ -57,8 +57,8 @@ class FileThread {
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// Threads of one connection. A read waits for staging slots, for as long as kernels before it run:
-// writes must not wait for it, nor other devices.
+// Threads of one connection. A read waits for staging slots, and other copies may have them for as
+// long as kernels run: writes must not wait for it, nor other devices.
 struct FileThreads {
   FileThread reads;
   FileThread writes;

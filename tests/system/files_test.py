@@ -33,6 +33,10 @@ a negative offset: 1
 a size of a negative number: 1
 a size and an offset that overflow: 1
 host memory: 3
+managed memory: 3
+a managed variable: 3
+pinned memory: 3
+memory of a pool: 0
 no memory: 3
 freed memory: 3
 more than the allocation: 3

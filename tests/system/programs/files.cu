@@ -25,6 +25,7 @@
 
 #include "check.h"
 #include "include/cuspan/file.h"
+#include "whole_files.h"
 
 namespace {
 
@@ -44,7 +45,7 @@ __global__ void AddToBytes(unsigned char* bytes, size_t count, unsigned char val
   for (size_t i = threadIdx.x; i < count; i += blockDim.x) bytes[i] += value;
 }
 
-using Contents = std::vector<unsigned char>;
+__managed__ int managed_word;
 
 // A file that is open, and its contents as they should be.
 struct File {
@@ -64,33 +65,6 @@ struct File {
   int fd;
   cuspanFile_t file = nullptr;
 };
-
-Contents Random(size_t bytes, unsigned seed) {
-  std::mt19937 generator(seed);
-  Contents contents(bytes);
-  for (unsigned char& byte : contents) byte = static_cast<unsigned char>(generator());
-  return contents;
-}
-
-void WriteWhole(const char* path, const Contents& contents) {
-  FILE* const out = std::fopen(path, "wb");
-  if (out == nullptr || std::fwrite(contents.data(), 1, contents.size(), out) != contents.size() ||
-      std::fclose(out) != 0) {
-    std::perror(path);
-    std::exit(EXIT_FAILURE);
-  }
-}
-
-Contents ReadWhole(const char* path) {
-  Contents contents;
-  FILE* const in = std::fopen(path, "rb");
-  if (in == nullptr) return contents;
-  unsigned char part[65536];
-  for (size_t count = 0; (count = std::fread(part, 1, sizeof part, in)) != 0;)
-    contents.insert(contents.end(), part, part + count);
-  std::fclose(in);
-  return contents;
-}
 
 void ExpectEqual(const Contents& found, const Contents& expected, const char* what) {
   const size_t common = std::min(found.size(), expected.size());
@@ -298,6 +272,12 @@ void Bad(const char* path, const char* folder) {
   unsigned char* other = nullptr;
   CHECK(cudaMalloc(&device, 65'536));
   CHECK(cudaMalloc(&other, 65'536));
+  void* managed = nullptr;
+  void* pinned = nullptr;
+  void* pool = nullptr;
+  CHECK(cudaMallocManaged(&managed, 4096));
+  CHECK(cudaMallocHost(&pinned, 4096));
+  CHECK(cudaMallocAsync(&pool, 4096, nullptr));
   CHECK(cudaFree(other));
   unsigned char host[16];
   cuspanFileStatus_t status = {-1, -1, -1};
@@ -333,6 +313,10 @@ void Bad(const char* path, const char* folder) {
   read("a size of a negative number", file.file, device, static_cast<size_t>(-1), 0);
   read("a size and an offset that overflow", file.file, device, 1000, INT64_MAX - 10);
   read("host memory", file.file, host, sizeof host, 0);
+  read("managed memory", file.file, managed, 10, 0);
+  read("a managed variable", file.file, &managed_word, sizeof managed_word, 0);
+  read("pinned memory", file.file, pinned, 10, 0);
+  read("memory of a pool", file.file, pool, 10, 0);
   read("no memory", file.file, nullptr, 10, 0);
   read("freed memory", file.file, other, 10, 0);
   read("more than the allocation", file.file, device, 65'537, 0);
