@@ -229,6 +229,8 @@ Status Loop(DeviceSession& session) CUSPAN_REQUIRES(receiving_thread) {
 Status Serve(DeviceSession& session) {
   Status ended = Loop(session);
   if (!ended.ok()) session.channel().Close(true);
+  // A program may end as soon as the device has marked its last work. The trace has that, too.
+  if (session.timeline().traced()) session.completer().PollNow();
   // The client is gone: end the worker's wait for channels to other proxies.
   if (session.joins() != nullptr) session.joins()->End();
   return ended;

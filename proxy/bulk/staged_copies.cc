@@ -19,8 +19,9 @@ CUresult StagedCopies::Submit(const StagedPiece& piece, Stream& stream, Completi
     result = driver_.cuEventRecord(event.get(), stream.driver);
   }
   if (result != CUDA_SUCCESS) return result;
-  timeline_.End(std::move(start), stream, piece.kind, piece.copy, piece.offset, piece.bytes);
+  // Points of a stream are added in the order of their events. The timeline records its own now.
   completer_.Add(stream.progress, std::move(event), stream.submitted, std::move(done));
+  timeline_.End(std::move(start), stream, piece.kind, piece.copy, piece.offset, piece.bytes);
   return CUDA_SUCCESS;
 }
 

@@ -165,8 +165,8 @@ class Completer {
   ~Completer();
 
   // Executes `completion` when `point` of the stream is reached, after the earlier completions of
-  // `progress`. Then sets progress->completed() to `mark`. Threads: one at a time for each
-  // progress.
+  // `progress`. Then sets progress->completed() to `mark`. `point` must be behind the earlier ones
+  // in the stream: reached, it proves them reached. Threads: one at a time for each progress.
   void Add(const std::shared_ptr<StreamProgress>& progress, StreamPoint point, std::uint64_t mark,
            Completion completion);
 
