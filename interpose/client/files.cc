@@ -14,6 +14,7 @@
 #include "interpose/client/agent_connection.h"
 #include "interpose/client/base/background_thread.h"
 #include "interpose/client/base/handles.h"
+#include "interpose/client/same_file.h"
 #include "protocol/channel/socket.h"
 
 namespace cuspan {
@@ -196,6 +197,7 @@ FileStatus Files::Open(const std::shared_ptr<ContextConnection>& connection, int
         result != CUDA_SUCCESS)
       return {0, FileResult::kDevice, static_cast<std::int32_t>(result)};
     if (reply.outcome != 0) return {0, static_cast<FileResult>(reply.outcome), reply.error};
+    made->same_there = AgreeOnFile(*connection, made->handle, made->bytes);
   }
   const MutexLock lock(mutex_);
   // After the context's end, Forget may be over.
@@ -254,10 +256,13 @@ bool Files::Close(std::uint64_t handle) {
   return true;
 }
 
-void Files::EndPending(const TransferKey& key) {
+void Files::EndPending(const TransferKey& key, std::uint64_t read_there) {
   const MutexLock lock(mutex_);
   auto ended = pending_.extract(key);
   if (ended.empty()) return;
+  if (ended.mapped().awaits_request)
+    ended.mapped().file->connection->channel().statistics().file_bytes_read.fetch_add(
+        read_there, std::memory_order_relaxed);
   // Closing a file may take long.
   FileThread& thread = ended.mapped().file->threads->writes;
   thread.Run([file = std::move(ended.mapped().file)] {});
@@ -275,7 +280,10 @@ CUresult Files::Post(const std::shared_ptr<const ProgramFile>& file, const Strea
   outcome->destination = reinterpret_cast<std::byte*>(status);
   outcome->bytes = sizeof *status;
   if (op.transfer != 0) {
-    outcome->at_end = [this, pending](CUresult) { EndPending(pending); };
+    // The program has its status until the completion, counted after this.
+    outcome->at_end = [this, pending, status](CUresult result) {
+      EndPending(pending, result == CUDA_SUCCESS ? static_cast<std::uint64_t>(status->bytes) : 0);
+    };
     const MutexLock lock(mutex_);
     pending_.emplace(pending, Pending{file, extent, std::is_same_v<Op, FileRead>});
   }
@@ -295,8 +303,10 @@ CUresult Files::Read(const std::shared_ptr<const ProgramFile>& file, const Strea
                      const FileExtent& extent, FileStatus* status) {
   FileRead op;
   op.destination = extent.address;
-  if (!file->at_proxy && extent.bytes != 0)
+  if (!file->at_proxy && extent.bytes != 0) {
     op.transfer = there.connection->transfers().outgoing().NextNumber();
+    op.counterpart = file->same_there && FileState::Of(file->bytes.fd()) == file->same_there;
+  }
   return Post(file, there, op, extent, status);
 }
 

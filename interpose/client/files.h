@@ -1,7 +1,8 @@
 // Files of the program, read into device memory and written from it in stream order.
 //
-// A proxy of this node gets the descriptor and does it alone. For other devices the proxy asks for
-// the bytes (FileWanted), and this process reads or writes its own file.
+// A proxy of this node gets the descriptor and does it alone. For other devices the proxy may have
+// the same file on its node, and reads that. Otherwise it asks for the bytes (FileWanted), and this
+// process reads or writes its own file.
 #pragma once
 
 #include <cuda.h>
@@ -12,11 +13,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "common/file_bytes.h"
 #include "common/mutex.h"
+#include "common/same_file.h"
 #include "interpose/client/base/context.h"
 #include "interpose/client/context_connection.h"
 #include "interpose/client/stream_target.h"
@@ -72,6 +75,8 @@ struct ProgramFile {
   FileBytes bytes;                       // Without a descriptor if the proxy has it.
   bool at_proxy = false;                 // The proxy has the descriptor, too.
   std::shared_ptr<FileThreads> threads;  // Null if it has.
+  // The proxy has a counterpart of the file in this state: a file of its node with the same bytes.
+  std::optional<FileState> same_there;
   // Held shared while a read or write is posted.
   mutable SharedMutex closing;
   mutable bool closed CUSPAN_GUARDED_BY(closing) = false;
@@ -109,7 +114,7 @@ class Files final : public ContextTable, public FileListener {
   struct Pending {
     std::shared_ptr<const ProgramFile> file;
     FileExtent extent;
-    bool awaits_request = false;  // A read, until the proxy has asked for its bytes.
+    bool awaits_request = false;  // A read, until the proxy has asked for its bytes, if it does.
   };
 
   // Passes the descriptor to the proxy. kNotSupported if this is not possible; kSystem if no proxy
@@ -121,7 +126,8 @@ class Files final : public ContextTable, public FileListener {
   template <typename Op>
   CUresult Post(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there, Op& op,
                 const FileExtent& extent, FileStatus* status);
-  void EndPending(const TransferKey& key);
+  // `read_there`: number of bytes of a successful read, if the proxy has not asked for them.
+  void EndPending(const TransferKey& key, std::uint64_t read_there = 0);
 
   mutable Mutex mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<const ProgramFile>> files_

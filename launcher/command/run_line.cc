@@ -49,6 +49,7 @@ Result<MpiProgram> CheckMpiOptions(const OptionValues& values, GpuRequest& reque
 Result<RunOptions> CheckRunOptions(const OptionValues& values, std::vector<std::string> program) {
   RunOptions run;
   CUSPAN_ASSIGN_OR_RETURN(run.cluster, CheckClusterOptions(values));
+  CUSPAN_ASSIGN_OR_RETURN(run.cluster.files, values.Choice(settings::kFiles));
   if (program.empty())
     return Status::Invalid("no program to run; use cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   CUSPAN_ASSIGN_OR_RETURN(run.mpi, CheckMpiOptions(values, run.cluster.request));

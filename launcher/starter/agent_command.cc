@@ -24,7 +24,8 @@ std::vector<AgentVariable> AgentVariables(const ClusterOptions& options, std::ui
           {&settings::kSameNode, options.same_node == SameNode::kNever ? "never" : "auto"},
           {&settings::kLanes, std::to_string(lanes)},
           // Also if it is off, since the environment may differ.
-          {&settings::kSecure, SecureText(options.secure)}};
+          {&settings::kSecure, SecureText(options.secure)},
+          {&settings::kFiles, options.files}};
 }
 
 std::vector<RankGroup> RanksOf(const Plan& plan, const AgentCommand& agent) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/log.h"
+
 namespace cuspan::proxy {
 
 FileCopies::FileCopies(const Driver& driver, Channel& channel, Faults& faults, StreamQueues& queues,
@@ -41,7 +43,7 @@ void FileCopies::Reached(std::uint64_t awaited, CUresult result) {
 
 void FileCopies::GoOn() {
   if (pieces_.MayGoOn())
-    for (const std::shared_ptr<FileCopy>& copy : pieces_.GoOn()) End(*copy, copy->outcome());
+    for (const std::shared_ptr<FileCopy>& copy : pieces_.GoOn()) EndOfPieces(*copy);
   seen_ = reached_count_.load(std::memory_order_acquire);
   std::vector<ReachedCopy> reached;
   {
@@ -65,13 +67,40 @@ void FileCopies::Begin(const std::shared_ptr<FileCopy>& copy) {
     if (copy->bytes == 0 || pieces_.Begin(copy)) End(*copy, copy->outcome());
     return;
   }
-  copy->begun = copy->bytes;
-  if (copy->way == FileCopy::Way::kWrite) {
-    transfers_.BeginFromDevice(copy->by_client);
+  std::shared_ptr<Counterpart> counterpart;
+  if (copy->way == FileCopy::Way::kRead && copy->may_use_counterpart)
+    counterpart = copy->file->counterpart.load();
+  if (counterpart == nullptr || !counterpart->proven()) return BeginByClient(*copy);
+  copy->counterpart = std::move(counterpart);
+  if (pieces_.Begin(copy)) EndOfPieces(*copy);
+}
+
+void FileCopies::BeginByClient(FileCopy& copy) {
+  copy.begun = copy.bytes;
+  copy.client_asked = true;
+  if (copy.way == FileCopy::Way::kWrite) {
+    transfers_.BeginFromDevice(copy.by_client);
     return;
   }
-  copy->by_client->clear_to_send = true;
-  channel_.Post(FileWanted{copy->by_client->state->id, copy->number, copy->offset, copy->bytes});
+  copy.by_client->clear_to_send = true;
+  channel_.Post(FileWanted{copy.by_client->state->id, copy.number, copy.offset, copy.bytes});
+}
+
+void FileCopies::EndOfPieces(FileCopy& copy) {
+  if (copy.counterpart == nullptr) return End(copy, copy.outcome());
+  const std::shared_ptr<Counterpart> counterpart = std::exchange(copy.counterpart, nullptr);
+  const bool whole = copy.error == 0 && copy.end == counterpart->BytesAt(copy.offset, copy.bytes);
+  if (copy.result != CUDA_SUCCESS || whole) {
+    transfers_.EndToDevice(*copy.by_client);
+    by_client_.erase(copy.by_client->state->id);
+    return End(copy, copy.outcome());
+  }
+  if (copy.file->counterpart.exchange(nullptr) != nullptr)
+    LogInfo("{} was changed, or can not be read: from now on the program's node reads its own",
+            counterpart->path());
+  copy.end = copy.bytes;
+  copy.error = 0;
+  BeginByClient(copy);
 }
 
 void FileCopies::End(FileCopy& copy, const FileStatus& status) {
@@ -95,6 +124,7 @@ void FileCopies::Refuse(FileCopy& copy) {
     if (copy.way == FileCopy::Way::kWrite) {
       // The client answers with FileDone.
       copy.begun = copy.bytes;
+      copy.client_asked = true;
       copy.by_client->state->Fail(channel_, CUDA_ERROR_INVALID_VALUE);
     } else {
       transfers_.EndToDevice(*copy.by_client);
@@ -112,7 +142,7 @@ void FileCopies::Drop(FileCopy& copy) {
 
 Status FileCopies::OnClientDone(const FileDone& done) {
   const auto found = by_client_.find(done.transfer);
-  if (found == by_client_.end() || found->second->begun == 0 || found->second->client_done ||
+  if (found == by_client_.end() || !found->second->client_asked || found->second->client_done ||
       done.bytes > found->second->bytes || done.sent > found->second->bytes)
     return Status::Invalid("the end of the unknown file transfer {} after {} bytes", done.transfer,
                            done.bytes);

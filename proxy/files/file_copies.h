@@ -4,7 +4,8 @@
 // kernel of it may wait for the host, which may write the file first, or wait for another copy. If
 // this process has the file, FilePieces does the work. Otherwise the client reads the file and
 // sends its bytes, or receives and writes them, as an open-ended transfer (proxy/bulk/transfers.h).
-// In both cases the copy's outcome is sent to the client as a chunk, before the stream continues.
+// If the file has a counterpart here, that is read, and the client only if this fails. In all cases
+// the copy's outcome is sent to the client as a chunk, before the stream continues.
 //
 // Threads: the receiving thread, unless noted otherwise.
 #pragma once
@@ -58,6 +59,9 @@ class FileCopies {
   using ByClient = std::unordered_map<std::uint64_t, std::shared_ptr<FileCopy>>;
 
   void Begin(const std::shared_ptr<FileCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
+  void BeginByClient(FileCopy& copy) CUSPAN_REQUIRES(receiving_thread);
+  // Ends a copy of FilePieces. If the counterpart could not be read, the client does its part.
+  void EndOfPieces(FileCopy& copy) CUSPAN_REQUIRES(receiving_thread);
   // Ends a copy that must not begin.
   void Refuse(FileCopy& copy) CUSPAN_REQUIRES(receiving_thread);
   // Ends it if the client has ended its part and all chunks have arrived.

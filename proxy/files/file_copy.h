@@ -18,7 +18,7 @@ struct FileCopy {
 
   FileCopy(Way way, std::shared_ptr<OpenFile> file, std::uint64_t number,
            std::shared_ptr<Stream> stream, std::uint64_t address, std::uint64_t offset,
-           std::uint64_t bytes, std::shared_ptr<Transfer> by_client,
+           std::uint64_t bytes, std::shared_ptr<Transfer> by_client, bool may_use_counterpart,
            std::shared_ptr<TransferState> status)
       : way(way),
         file(std::move(file)),
@@ -28,6 +28,7 @@ struct FileCopy {
         offset(offset),
         bytes(bytes),
         by_client(std::move(by_client)),
+        may_use_counterpart(may_use_counterpart),
         status(std::move(status)) {}
 
   const Way way;
@@ -39,6 +40,7 @@ struct FileCopy {
   const std::uint64_t bytes;
   // Null if this process has the file, or without bytes.
   const std::shared_ptr<Transfer> by_client;
+  const bool may_use_counterpart;  // If the file has a proven one.
   const std::shared_ptr<TransferState> status;
 
   // Bytes given to file threads or to the device so far, and pieces of them under way.
@@ -48,6 +50,10 @@ struct FileCopy {
   std::uint64_t end CUSPAN_GUARDED_BY(receiving_thread) = bytes;
   int error CUSPAN_GUARDED_BY(receiving_thread) = 0;
   CUresult result CUSPAN_GUARDED_BY(receiving_thread) = CUDA_SUCCESS;
+  // Read in place of the client's file; null if the copy is not, or not any more.
+  std::shared_ptr<Counterpart> counterpart CUSPAN_GUARDED_BY(receiving_thread);
+  // The client has been asked to do its part.
+  bool client_asked CUSPAN_GUARDED_BY(receiving_thread) = false;
   bool over CUSPAN_GUARDED_BY(receiving_thread) =
       false;  // Its outcome was sent, or it was dropped.
   // The client's part has ended; its last chunks may arrive later.

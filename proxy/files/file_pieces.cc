@@ -1,6 +1,7 @@
 #include "proxy/files/file_pieces.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "common/log.h"
@@ -31,7 +32,9 @@ bool FilePieces::Begin(const std::shared_ptr<FileCopy>& copy) {
 }
 
 bool FilePieces::BeginCached(FileCopy& copy) {
-  if (copy.way != FileCopy::Way::kRead || copy.bytes > kMaxCached || !waiting_.empty())
+  // Asking for the state of a counterpart may block.
+  if (copy.way != FileCopy::Way::kRead || copy.counterpart != nullptr || copy.bytes > kMaxCached ||
+      !waiting_.empty())
     return false;
   std::byte* const buffer = buffers_.Acquire();
   if (buffer == nullptr) return false;
@@ -67,7 +70,7 @@ void FilePieces::UseFreeBuffers() {
 }
 
 void FilePieces::BeginPiece(const std::shared_ptr<FileCopy>& copy, std::byte* buffer) {
-  Piece piece{copy, copy->begun, 0, buffer, {}, CUDA_SUCCESS};
+  Piece piece{copy, copy->counterpart, copy->begun, 0, buffer, {}, CUDA_SUCCESS};
   // Pieces end at multiples of the buffers' size in the file: only the first and last parts of
   // files without page cache may need alignment.
   const std::uint64_t to_boundary =
@@ -102,12 +105,16 @@ void FilePieces::Left(std::byte* buffer, CUresult result) {
 
 void FilePieces::RunPiece(Piece piece) {
   threads_->Run([this, piece = std::move(piece)]() mutable {
-    const FileBytes& file = *piece.copy->file->own;
+    const FileBytes& file =
+        piece.counterpart != nullptr ? piece.counterpart->bytes() : *piece.copy->file->own;
     const std::uint64_t at = piece.copy->offset + piece.offset;
     const bool reads = piece.copy->way == FileCopy::Way::kRead;
     const TraceSpan span;
     piece.outcome = reads ? file.Read({piece.buffer, piece.bytes}, at)
                           : file.Write({piece.buffer, piece.bytes}, at);
+    // Later changes do not matter to this piece.
+    if (piece.counterpart != nullptr && !piece.counterpart->Unchanged())
+      piece.outcome = {0, ESTALE};
     span.Done(reads ? TraceKind::kFileRead : TraceKind::kFileWrite, 0, piece.copy->status->id,
               piece.offset, piece.outcome.bytes);
     Hand(std::move(piece));

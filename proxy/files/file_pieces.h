@@ -1,4 +1,5 @@
-// Copies between the device and files of this process, in pieces: file threads read them into
+// Copies between the device and files of this process, in pieces: its own files, or counterparts of
+// the client's. File threads read them into
 // page-locked buffers, and the receiving thread submits their copies to the device. Writes take the
 // same way back. Pieces of several copies alternate.
 //
@@ -53,7 +54,8 @@ class FilePieces {
   // Part of a copy, in a buffer.
   struct Piece {
     std::shared_ptr<FileCopy> copy;
-    std::uint64_t offset = 0;  // Offset in the copy.
+    std::shared_ptr<Counterpart> counterpart;  // The copy's.
+    std::uint64_t offset = 0;                  // Offset in the copy.
     std::uint64_t bytes = 0;
     std::byte* buffer = nullptr;
     FileOutcome outcome;

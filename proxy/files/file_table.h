@@ -12,6 +12,7 @@
 #include "common/file_bytes.h"
 #include "common/status.h"
 #include "protocol/api/file_status.h"
+#include "proxy/files/counterpart.h"
 #include "proxy/files/file_threads.h"
 #include "proxy/objects/handle_table.h"
 
@@ -20,6 +21,8 @@ namespace cuspan::proxy {
 struct OpenFile {
   std::shared_ptr<void> place;   // Counts the file until it is closed.
   std::optional<FileBytes> own;  // Nothing: the client has it.
+  // A file of this node that may be read in place of the client's; null: none.
+  std::atomic<std::shared_ptr<Counterpart>> counterpart = nullptr;
 };
 
 // Threads: any.

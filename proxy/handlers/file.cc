@@ -32,7 +32,8 @@ struct FileOp final : StreamOp {
 // `address`: of the device memory.
 template <typename Op>
 Status QueueCopy(DeviceSession& session, const Origin& origin, const Op& op, FileCopy::Way way,
-                 std::uint64_t address) CUSPAN_REQUIRES(receiving_thread) {
+                 std::uint64_t address, bool may_use_counterpart)
+    CUSPAN_REQUIRES(receiving_thread) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, session.files().table().Get(op.file));
   // Offsets of files are signed.
@@ -44,7 +45,7 @@ Status QueueCopy(DeviceSession& session, const Origin& origin, const Op& op, Fil
     by_client =
         std::make_shared<Transfer>(op.transfer, origin, stream, RunAt(address, op.bytes), op.bytes);
   auto copy = std::make_shared<FileCopy>(way, std::move(file), op.file, stream, address, op.offset,
-                                         op.bytes, std::move(by_client),
+                                         op.bytes, std::move(by_client), may_use_counterpart,
                                          std::make_shared<TransferState>(op.status));
   CUSPAN_RETURN_IF_ERROR(session.files().copies().Announce(copy));
   session.streams().queues().Add(*stream->queue, FileOp(session, std::move(copy)));
@@ -69,12 +70,36 @@ Status Handle(DeviceSession& session, const Origin& origin, const FileClose& op)
                                        });
 }
 
+Status Handle(DeviceSession& session, const Origin& origin, const FileFind& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, session.files().table().Get(op.file));
+  if (op.modified > std::numeric_limits<std::int64_t>::max())
+    return Status::Invalid("a file written {} ns after 1970", op.modified);
+  ClientFile wanted{std::string(op.path), op.bytes, std::chrono::nanoseconds(op.modified)};
+  session.worker().Run([&session, request = origin.request, file = std::move(file),
+                        wanted = std::move(wanted)]() mutable {
+    session.files().FindCounterpart(std::move(file), std::move(wanted),
+                                    [&channel = session.channel(), request](std::uint64_t seed) {
+                                      channel.Reply<FileFind>(request, {CUDA_SUCCESS, seed});
+                                    });
+  });
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const FileProve& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, session.files().table().Get(op.file));
+  session.files().ProveCounterpart(
+      std::move(file), op.sum, [&channel = session.channel(), request = origin.request](bool same) {
+        channel.Reply<FileProve>(request, {CUDA_SUCCESS, same});
+      });
+  return Status::Ok();
+}
+
 Status Handle(DeviceSession& session, const Origin& origin, const FileRead& op) {
-  return QueueCopy(session, origin, op, FileCopy::Way::kRead, op.destination);
+  return QueueCopy(session, origin, op, FileCopy::Way::kRead, op.destination, op.counterpart);
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const FileWrite& op) {
-  return QueueCopy(session, origin, op, FileCopy::Way::kWrite, op.source);
+  return QueueCopy(session, origin, op, FileCopy::Way::kWrite, op.source, false);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const FileDone& op) {

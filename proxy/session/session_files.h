@@ -1,10 +1,12 @@
 // A session's files, and their copies from and to the device.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <utility>
 
+#include "common/mutex.h"
 #include "proxy/files/file_copies.h"
 #include "proxy/files/file_table.h"
 #include "proxy/session/session_bulk.h"
@@ -26,17 +28,28 @@ class SessionFiles {
   FileTable& table() { return table_; }
   FileCopies& copies() { return copies_; }
 
-  // Adds a file of the program, by its descriptor. Threads: one at a time, with the device's
-  // context.
-  FileStatus Share(std::uint64_t number, UniqueFd fd) {
-    if (!copies_.pieces().Prepare()) return {0, FileResult::kNotSupported, 0};
-    return table_.Share(number, std::move(fd));
-  }
+  // Adds a file of the program, by its descriptor. Threads: any with the device's context.
+  FileStatus Share(std::uint64_t number, UniqueFd fd);
+
+  // Looks for a counterpart of the client's file. Calls found(its seed, or 0) on any thread.
+  // Threads: any with the device's context.
+  void FindCounterpart(std::shared_ptr<OpenFile> file, ClientFile wanted,
+                       std::function<void(std::uint64_t seed)> found);
+  // Calls proved(true) if the counterpart's sum is this one; it may be read from then on. Otherwise
+  // the file has none any more.
+  void ProveCounterpart(std::shared_ptr<OpenFile> file, std::uint64_t sum,
+                        std::function<void(bool same)> proved);
 
  private:
+  // Makes what copies need in this process. False if it can not be had.
+  bool Prepare();
+
   const std::shared_ptr<FileThreads> threads_ = std::make_shared<FileThreads>();
   FileTable table_{threads_};
   FileCopies copies_;
+  Mutex preparing_;
+  // Wrong proofs so far: a program could guess the bytes of a small file.
+  std::atomic<int> wrong_proofs_ = 0;
 };
 
 }  // namespace cuspan::proxy

@@ -24,47 +24,18 @@
 #include <vector>
 
 #include "check.h"
-#include "include/cuspan/file.h"
+#include "open_file.h"
 #include "whole_files.h"
 
 namespace {
 
 int failures = 0;
 
-#define FILE_CHECK(call)                                                                   \
-  do {                                                                                     \
-    const int file_result = (call);                                                        \
-    if (file_result != CUSPAN_FILE_SUCCESS) {                                              \
-      std::fprintf(stderr, "%s:%d: %s: %d (%s)\n", __FILE__, __LINE__, #call, file_result, \
-                   cuspanFileLastMessage());                                               \
-      std::exit(EXIT_FAILURE);                                                             \
-    }                                                                                      \
-  } while (false)
-
 __global__ void AddToBytes(unsigned char* bytes, size_t count, unsigned char value) {
   for (size_t i = threadIdx.x; i < count; i += blockDim.x) bytes[i] += value;
 }
 
 __managed__ int managed_word;
-
-// A file that is open, and its contents as they should be.
-struct File {
-  File(const char* path, int flags, int device) : fd(::open(path, flags, 0600)) {
-    if (fd < 0) {
-      std::perror(path);
-      std::exit(EXIT_FAILURE);
-    }
-    FILE_CHECK(cuspanFileOpenFd(&file, fd, device));
-  }
-  ~File() {
-    FILE_CHECK(cuspanFileClose(file));
-    ::close(fd);
-  }
-  File(const File&) = delete;
-
-  int fd;
-  cuspanFile_t file = nullptr;
-};
 
 void ExpectEqual(const Contents& found, const Contents& expected, const char* what) {
   const size_t common = std::min(found.size(), expected.size());

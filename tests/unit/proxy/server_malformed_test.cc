@@ -80,6 +80,31 @@ const Malformed kMalformed[] = {
        client.Post(FileRead{0, 7, 0, 0, 1, 2, 3});
      },
      "file 0x7 does not exist"},
+    {"CounterpartOfNoFile",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(FileFind{7, "/", 1, 1});
+     },
+     "file 0x7 does not exist"},
+    {"CounterpartOfAFileOfTheFarFuture",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Call(FileOpen{7});
+       client.Post(FileFind{7, "/", 1, ~std::uint64_t{0}});
+     },
+     "a file written 18446744073709551615 ns after 1970"},
+    {"ProofForNoFile",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(FileProve{7, 1});
+     },
+     "file 0x7 does not exist"},
+    {"FileTransferEndedWhileTheCounterpartIsRead",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Call(FileOpen{7});
+       client.Call(FileFind{7, "/no/such/file", 1, 1});
+       client.Post(StreamWaitSignal{0, 1});
+       client.Post(FileRead{0, 7, kWindow, 0, 10, 2, 3, true});
+       client.Post(FileDone{2, 0, 0, 0});
+     },
+     "the end of the unknown file transfer 2"},
     {"FileClosedTwice",
      [](Test&, Loopback&, TestClient& client) {
        client.Call(FileOpen{7});

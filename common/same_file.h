@@ -1,0 +1,36 @@
+// Evidence that files opened by processes of two nodes are the same.
+//
+// A process proves by a sum over pages, chosen by the other, that it has the bytes of a file. The
+// system's times of changes show that they remain the same.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "common/file_bytes.h"
+
+namespace cuspan {
+
+// State of a regular file. While it is the same, nobody has changed the file, unless it was not
+// settled.
+struct FileState {
+  std::uint64_t bytes = 0;
+  std::chrono::nanoseconds modified{};  // Last write, since 1970. Programs can set it.
+  std::chrono::nanoseconds changed{};   // Last change of the file or its attributes, likewise.
+
+  // Nothing unless it is a regular file with a name.
+  static std::optional<FileState> Of(int fd);
+  // False if it was changed just now: times have a granularity of some ms, so a further change may
+  // leave the same state.
+  bool settled() const;
+
+  bool operator==(const FileState&) const = default;
+};
+
+// Sum over the first page of a file of this size, the last one, and 16 others chosen by `seed`:
+// XXH3 of 64 bits, without a seed of its own. Nothing if they can not be read.
+std::optional<std::uint64_t> SumOfPages(const FileBytes& file, std::uint64_t bytes,
+                                        std::uint64_t seed);
+
+}  // namespace cuspan

@@ -1,0 +1,60 @@
+// This node's file with the path of one of the client, read in its place if the client proves that
+// both have the same bytes.
+//
+// A client learns nothing of a file that it does not know, except that there is one of the named
+// size and time. The reason why there is none is in the log only.
+//
+// Threads: any. Opening and reading files may block for long.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/file_bytes.h"
+#include "common/same_file.h"
+#include "common/status.h"
+
+namespace cuspan::proxy {
+
+// What a client tells of its file.
+struct ClientFile {
+  std::string path;  // An absolute one.
+  std::uint64_t bytes = 0;
+  std::chrono::nanoseconds modified{};  // As in FileState.
+};
+
+class Counterpart {
+ public:
+  // Opens the file of this node with equal path, size and second of its last write, for reading. An
+  // error is a sentence about the difference.
+  static Result<std::shared_ptr<Counterpart>> Find(const ClientFile& file);
+
+  // Not 0.
+  std::uint64_t seed() const { return seed_; }
+  // Ends the client's only try: true if `sum` is that of SumOfPages with the seed.
+  bool Prove(std::uint64_t sum);
+  bool proven() const { return proven_.load(std::memory_order_acquire); }
+
+  const std::string& path() const { return path_; }
+  const FileBytes& bytes() const { return bytes_; }
+  // Bytes of a read of this extent, up to the end of the file.
+  std::uint64_t BytesAt(std::uint64_t offset, std::uint64_t bytes) const;
+  // True if bytes read before this call are those that were proven.
+  bool Unchanged() const;
+
+ private:
+  Counterpart(std::string path, FileBytes bytes, const FileState& state, std::uint64_t seed)
+      : path_(std::move(path)), bytes_(std::move(bytes)), state_(state), seed_(seed) {}
+
+  const std::string path_;
+  const FileBytes bytes_;
+  const FileState state_;
+  const std::uint64_t seed_;
+  std::atomic<bool> tried_ = false;
+  std::atomic<bool> proven_ = false;
+};
+
+}  // namespace cuspan::proxy
