@@ -1,7 +1,7 @@
-// Evidence that files opened by processes of two nodes are the same.
+// Evidence for two processes on different nodes: their open files are the same.
 //
-// A process proves by a sum over pages, chosen by the other, that it has the bytes of a file. The
-// system's times of changes show that they remain the same.
+// One of them proves its knowledge of the bytes by a sum over pages chosen by the other. Later, the
+// system's times of changes show if the bytes are still the same.
 #pragma once
 
 #include <chrono>

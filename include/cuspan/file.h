@@ -48,6 +48,22 @@ struct CUstream_st;
  * descriptor afterwards. Its offset is neither used nor changed. */
 int cuspanFileOpenFd(cuspanFile_t* file, int fd, int device);
 
+/* Ways to open a file by its path: CUSPAN_FILE_READ, CUSPAN_FILE_WRITE or both, and with WRITE also
+ * CREATE (if there is none, readable and writable less the process's umask) and TRUNCATE (its bytes
+ * are dropped). DIRECT: without the system's page cache. */
+enum {
+  CUSPAN_FILE_READ = 1,
+  CUSPAN_FILE_WRITE = 2,
+  CUSPAN_FILE_CREATE = 4,
+  CUSPAN_FILE_TRUNCATE = 8,
+  CUSPAN_FILE_DIRECT = 16
+};
+
+/* Opens a regular file for a device, by its path. If the device is on another node, and the path is
+ * beneath a `cuspan run --file-root`, it is a file of that node; the program's need not have it.
+ * Otherwise it is the program's own. */
+int cuspanFileOpen(cuspanFile_t* file, const char* path, unsigned flags, int device);
+
 /* Reads `bytes` at `offset` of the file into device memory, in the order of `stream`. Returns
  * without waiting. `*status` is CUSPAN_FILE_PENDING first, and gets the outcome before the stream
  * has passed the read; it must exist until then. */

@@ -1,13 +1,19 @@
 #include "interpose/calls/file.h"
 
 #include <cstring>
+#include <filesystem>
 #include <limits>
+#include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "common/format.h"
+#include "common/regular_file.h"
 #include "interpose/calls/graph/capture.h"
 #include "interpose/client/files.h"
 #include "interpose/client/memory/addresses.h"
+#include "protocol/api/file_access.h"
 
 namespace cuspan {
 namespace {
@@ -36,6 +42,35 @@ FileCallResult WithFiles(Body&& body) {
     return CUDA_SUCCESS;
   });
   return error.failed() ? OfDevice(error) : outcome;
+}
+
+// The connection to a device of the program.
+FileCallResult ConnectionOf(Session& session, int device,
+                            std::shared_ptr<ContextConnection>* connection) {
+  if (!HasDevice(session, device))
+    return {FileResult::kInvalidValue, 0,
+            Format("there is no device {}: the run has {}", device, session.devices().count())};
+  return OfDevice(session.devices().Open(device, connection));
+}
+
+FileCallResult OfOpening(const FileStatus& status, const std::shared_ptr<const ProgramFile>& opened,
+                         std::uint64_t* file) {
+  switch (status.result) {
+    case FileResult::kSuccess:
+      *file = opened->handle;
+      return {};
+    case FileResult::kSystem:
+      return OfSystem(status.error, "the file can not be opened");
+    case FileResult::kDevice:
+      return OfDevice(static_cast<CUresult>(status.error));
+    case FileResult::kNotPermitted:
+      return {status.result, status.error,
+              status.error == 0
+                  ? "the file may only be read on the GPU's node: use --file-root DIR:rw"
+                  : "the file is not beneath its --file-root on the GPU's node: a link leads out"};
+    default:
+      return {FileResult::kNotSupported, 0, "it is not a regular file"};
+  }
 }
 
 FileCallResult CheckExtent(Session& session, const ProgramFile& file, const FileCall& call,
@@ -102,25 +137,45 @@ FileCallResult Post(const FileCall& call, bool write) {
 
 FileCallResult OpenProgramFile(int fd, int device, std::uint64_t* file) {
   return WithFiles([&](Session& session) -> FileCallResult {
-    if (!HasDevice(session, device))
-      return {FileResult::kInvalidValue, 0,
-              Format("there is no device {}: the run has {}", device, session.devices().count())};
     std::shared_ptr<ContextConnection> connection;
-    if (const CUresult result = session.devices().Open(device, &connection); result != CUDA_SUCCESS)
-      return OfDevice(result);
+    if (FileCallResult wrong = ConnectionOf(session, device, &connection);
+        wrong.result != FileResult::kSuccess)
+      return wrong;
     std::shared_ptr<const ProgramFile> opened;
-    const FileStatus status = session.TableOf<Files>().Open(connection, fd, &opened);
-    switch (status.result) {
-      case FileResult::kSuccess:
-        *file = opened->handle;
-        return {};
-      case FileResult::kSystem:
-        return OfSystem(status.error, "the file can not be opened");
-      case FileResult::kDevice:
-        return OfDevice(static_cast<CUresult>(status.error));
-      default:
-        return {FileResult::kNotSupported, 0, "the descriptor is not one of a regular file"};
+    return OfOpening(session.TableOf<Files>().Open(connection, fd, &opened), opened, file);
+  });
+}
+
+FileCallResult OpenNamedFile(const char* path, std::uint32_t access, int device,
+                             std::uint64_t* file) {
+  if (path == nullptr || *path == '\0')
+    return {FileResult::kInvalidValue, 0, "there is no path of the file"};
+  const std::optional<int> flags = OpenFlagsOf(access);
+  if (!flags)
+    return {FileResult::kInvalidValue, 0,
+            Format("{} are no flags to open a file: it is read or written, and created or emptied "
+                   "only if it is written",
+                   access)};
+  return WithFiles([&](Session& session) -> FileCallResult {
+    std::shared_ptr<ContextConnection> connection;
+    if (FileCallResult wrong = ConnectionOf(session, device, &connection);
+        wrong.result != FileResult::kSuccess)
+      return wrong;
+    Files& files = session.TableOf<Files>();
+    std::shared_ptr<const ProgramFile> opened;
+    if (connection->place().relayed) {
+      std::error_code unknown;
+      const std::string whole = std::filesystem::absolute(path, unknown).string();
+      if (unknown) return OfSystem(unknown.value(), "the working directory has no path");
+      const FileStatus status = files.OpenThere(connection, whole, access, &opened);
+      if (opened != nullptr || status.result != FileResult::kSuccess)
+        return OfOpening(status, opened, file);
     }
+    const OpenedFile own = OpenRegular(path, *flags);
+    if (own.error == OpenedFile::kNotRegular)
+      return OfOpening({0, FileResult::kNotSupported, 0}, opened, file);
+    if (!own.fd.valid()) return OfOpening(FileStatus::System(0, own.error), opened, file);
+    return OfOpening(files.Open(connection, own.fd.get(), &opened), opened, file);
   });
 }
 

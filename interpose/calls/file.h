@@ -20,6 +20,10 @@ struct [[nodiscard]] FileCallResult {
 
 // Opens the program's file for a device, by a descriptor. *file: a handle.
 FileCallResult OpenProgramFile(int fd, int device, std::uint64_t* file);
+// The same by its path. If the device is on another node, and the run has a --file-root for the
+// path, it is a file of that node. `access`: bits of FileAccess.
+FileCallResult OpenNamedFile(const char* path, std::uint32_t access, int device,
+                             std::uint64_t* file);
 FileCallResult CloseFile(std::uint64_t file);
 
 // A read or write as named by the program.

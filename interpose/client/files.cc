@@ -15,6 +15,7 @@
 #include "interpose/client/base/background_thread.h"
 #include "interpose/client/base/handles.h"
 #include "interpose/client/same_file.h"
+#include "protocol/api/file_access.h"
 #include "protocol/channel/socket.h"
 
 namespace cuspan {
@@ -72,8 +73,6 @@ void SendFile(ContextConnection& connection, const ProgramFile& file, const File
   static_cast<void>(
       SendChunks(connection.channel(), connection.common().copy_in, bytes, 0, wanted.bytes));
   const FileOutcome outcome = progress.outcome();
-  connection.channel().statistics().file_bytes_read.fetch_add(outcome.bytes,
-                                                              std::memory_order_relaxed);
   static_cast<void>(
       connection.Send(FileDone{wanted.transfer, outcome.bytes, outcome.error, progress.done()}));
 }
@@ -110,8 +109,6 @@ class FileSink final : public IncomingSink {
           FileOutcome outcome = progress->outcome();
           // The bytes come in order.
           if (result != CUDA_SUCCESS) outcome.bytes = std::min(outcome.bytes, progress->done());
-          connection->channel().statistics().file_bytes_written.fetch_add(
-              outcome.bytes, std::memory_order_relaxed);
           static_cast<void>(connection->Send(FileDone{transfer, outcome.bytes, outcome.error, 0}));
         });
   }
@@ -199,9 +196,34 @@ FileStatus Files::Open(const std::shared_ptr<ContextConnection>& connection, int
     if (reply.outcome != 0) return {0, static_cast<FileResult>(reply.outcome), reply.error};
     made->same_there = AgreeOnFile(*connection, made->handle, made->bytes);
   }
+  return Add(std::move(made), file);
+}
+
+FileStatus Files::OpenThere(const std::shared_ptr<ContextConnection>& connection,
+                            const std::string& path, std::uint32_t access,
+                            std::shared_ptr<const ProgramFile>* file) {
+  auto made = std::make_shared<ProgramFile>();
+  made->handle = NextHandle();
+  made->connection = connection;
+  made->access = {Has(access, FileAccess::kRead), Has(access, FileAccess::kWrite), false,
+                  Has(access, FileAccess::kDirect)};
+  made->at_proxy = true;
+  FileOpenNamed open;
+  open.file = made->handle;
+  open.path = path;
+  open.access = access;
+  FileOpenNamed::Reply reply;
+  if (const CUresult result = connection->Call(open, &reply); result != CUDA_SUCCESS)
+    return {0, FileResult::kDevice, static_cast<std::int32_t>(result)};
+  if (!reply.named) return {};
+  if (reply.outcome != 0) return {0, static_cast<FileResult>(reply.outcome), reply.error};
+  return Add(std::move(made), file);
+}
+
+FileStatus Files::Add(std::shared_ptr<ProgramFile> made, std::shared_ptr<const ProgramFile>* file) {
   const MutexLock lock(mutex_);
   // After the context's end, Forget may be over.
-  if (const CUresult ended = connection->fault(); ended != CUDA_SUCCESS)
+  if (const CUresult ended = made->connection->fault(); ended != CUDA_SUCCESS)
     return {0, FileResult::kDevice, static_cast<std::int32_t>(ended)};
   *file = made;
   files_.emplace(made->handle, std::move(made));
@@ -256,13 +278,10 @@ bool Files::Close(std::uint64_t handle) {
   return true;
 }
 
-void Files::EndPending(const TransferKey& key, std::uint64_t read_there) {
+void Files::EndPending(const TransferKey& key) {
   const MutexLock lock(mutex_);
   auto ended = pending_.extract(key);
   if (ended.empty()) return;
-  if (ended.mapped().awaits_request)
-    ended.mapped().file->connection->channel().statistics().file_bytes_read.fetch_add(
-        read_there, std::memory_order_relaxed);
   // Closing a file may take long.
   FileThread& thread = ended.mapped().file->threads->writes;
   thread.Run([file = std::move(ended.mapped().file)] {});
@@ -279,13 +298,19 @@ CUresult Files::Post(const std::shared_ptr<const ProgramFile>& file, const Strea
   auto outcome = std::make_shared<Incoming>();
   outcome->destination = reinterpret_cast<std::byte*>(status);
   outcome->bytes = sizeof *status;
+  constexpr bool kReads = std::is_same_v<Op, FileRead>;
+  ChannelStatistics& statistics = connection.channel().statistics();
+  std::atomic<std::uint64_t>& done =
+      kReads ? statistics.file_bytes_read : statistics.file_bytes_written;
+  outcome->at_end = [this, pending, status, &done](CUresult result) {
+    // The outcome is stored, and the program keeps its place until it knows that.
+    if (result == CUDA_SUCCESS)
+      done.fetch_add(static_cast<std::uint64_t>(status->bytes), std::memory_order_relaxed);
+    if (pending.second != 0) EndPending(pending);
+  };
   if (op.transfer != 0) {
-    // The program has its status until the completion, counted after this.
-    outcome->at_end = [this, pending, status](CUresult result) {
-      EndPending(pending, result == CUDA_SUCCESS ? static_cast<std::uint64_t>(status->bytes) : 0);
-    };
     const MutexLock lock(mutex_);
-    pending_.emplace(pending, Pending{file, extent, std::is_same_v<Op, FileRead>});
+    pending_.emplace(pending, Pending{file, extent, kReads});
   }
   op.stream = there.stream;
   op.file = file->handle;

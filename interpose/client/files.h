@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -89,6 +90,11 @@ class Files final : public ContextTable, public FileListener {
   // open file is kept. The result is not successful, with `error` an errno, if the system refuses.
   FileStatus Open(const std::shared_ptr<ContextConnection>& connection, int fd,
                   std::shared_ptr<const ProgramFile>* file);
+  // Opens a file of the device's node, by an absolute path. `access`: of FileAccess. kSuccess with
+  // a null `*file`: the run has no root for it. Other results as of the op FileOpenNamed.
+  FileStatus OpenThere(const std::shared_ptr<ContextConnection>& connection,
+                       const std::string& path, std::uint32_t access,
+                       std::shared_ptr<const ProgramFile>* file);
   // Null for unknown and closed ones.
   std::shared_ptr<const ProgramFile> Find(std::uint64_t handle) const;
   // Reads and writes posted before are executed. False if it is unknown.
@@ -126,8 +132,9 @@ class Files final : public ContextTable, public FileListener {
   template <typename Op>
   CUresult Post(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there, Op& op,
                 const FileExtent& extent, FileStatus* status);
-  // `read_there`: number of bytes of a successful read, if the proxy has not asked for them.
-  void EndPending(const TransferKey& key, std::uint64_t read_there = 0);
+  // Makes it known.
+  FileStatus Add(std::shared_ptr<ProgramFile> made, std::shared_ptr<const ProgramFile>* file);
+  void EndPending(const TransferKey& key);
 
   mutable Mutex mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<const ProgramFile>> files_

@@ -28,7 +28,7 @@ std::string PathOf(int fd) {
 
 std::optional<FileState> AgreeOnFile(ContextConnection& connection, std::uint64_t handle,
                                      const FileBytes& file) {
-  // Of a file written here, the other node may have old pages.
+  // The other node may have old pages of a file written here.
   if (!file.access().reads || file.access().writes) return std::nullopt;
   const std::optional<FileState> state = FileState::Of(file.fd());
   if (!state || state->bytes < kMinSharedFile || !state->settled() || state->modified.count() < 0)

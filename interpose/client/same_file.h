@@ -1,4 +1,4 @@
-// Agreement with a proxy of another node that its file is the same as one of this process.
+// Agreement with a proxy of another node: its file is the same as one of this process.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace cuspan {
 
-// Asks the proxy for a counterpart of its file `handle`, opened here as `file`, and proves that
-// this process has its bytes. Returns the state of `file` in which the proxy may read the
-// counterpart instead; nothing if it has none. Threads: any; waits for the proxy, and for pages of
+// Asks the proxy for a counterpart of the file `handle`, opened here as `file`, and proves this
+// process's knowledge of the bytes. While `file` has the returned state, the proxy may read the
+// counterpart instead; nothing: there is none. Threads: any; waits for the proxy, and for pages of
 // both files.
 std::optional<FileState> AgreeOnFile(ContextConnection& connection, std::uint64_t handle,
                                      const FileBytes& file);

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "interpose/calls/base/ways_in.h"
 #include "interpose/calls/file.h"
+#include "protocol/api/file_access.h"
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
@@ -28,6 +29,12 @@ static_assert(CUSPAN_FILE_SUCCESS == static_cast<int>(FileResult::kSuccess) &&
               CUSPAN_FILE_NOT_SUPPORTED == static_cast<int>(FileResult::kNotSupported) &&
               CUSPAN_FILE_PENDING == static_cast<int>(FileResult::kPending));
 
+static_assert(CUSPAN_FILE_READ == static_cast<unsigned>(FileAccess::kRead) &&
+              CUSPAN_FILE_WRITE == static_cast<unsigned>(FileAccess::kWrite) &&
+              CUSPAN_FILE_CREATE == static_cast<unsigned>(FileAccess::kCreate) &&
+              CUSPAN_FILE_TRUNCATE == static_cast<unsigned>(FileAccess::kTruncate) &&
+              CUSPAN_FILE_DIRECT == static_cast<unsigned>(FileAccess::kDirect));
+
 // Calls body() → FileCallResult.
 template <typename Body>
 int Answer(Body&& body) {
@@ -40,6 +47,19 @@ int Answer(Body&& body) {
   return static_cast<int>(answer.result);
 }
 
+// Calls open(&handle) → FileCallResult.
+template <typename Open>
+int Opened(cuspanFile_t* file, Open&& open) {
+  return Answer([&]() -> FileCallResult {
+    if (file == nullptr)
+      return {FileResult::kInvalidValue, 0, "there is no place for the file's handle"};
+    std::uint64_t opened = 0;
+    FileCallResult result = open(&opened);
+    if (result.result == FileResult::kSuccess) *file = HandleOf<cuspanFile_t>(opened);
+    return result;
+  });
+}
+
 FileCall CallOf(cuspanFile_t file, const void* memory, std::size_t bytes, std::int64_t offset,
                 CUstream_st* stream, cuspanFileStatus_t* status) {
   return {NumberOf(file), memory, bytes, offset, stream, reinterpret_cast<FileStatus*>(status)};
@@ -48,14 +68,12 @@ FileCall CallOf(cuspanFile_t file, const void* memory, std::size_t bytes, std::i
 }  // namespace
 
 CUSPAN_EXPORT int cuspanFileOpenFd(cuspanFile_t* file, int fd, int device) {
-  return Answer([&]() -> FileCallResult {
-    if (file == nullptr)
-      return {FileResult::kInvalidValue, 0, "there is no place for the file's handle"};
-    std::uint64_t opened = 0;
-    FileCallResult result = OpenProgramFile(fd, device, &opened);
-    if (result.result == FileResult::kSuccess) *file = HandleOf<cuspanFile_t>(opened);
-    return result;
-  });
+  return Opened(file, [&](std::uint64_t* opened) { return OpenProgramFile(fd, device, opened); });
+}
+
+CUSPAN_EXPORT int cuspanFileOpen(cuspanFile_t* file, const char* path, unsigned flags, int device) {
+  return Opened(file,
+                [&](std::uint64_t* opened) { return OpenNamedFile(path, flags, device, opened); });
 }
 
 CUSPAN_EXPORT int cuspanFileRead(cuspanFile_t file, void* destination, std::size_t bytes,

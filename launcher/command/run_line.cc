@@ -1,8 +1,10 @@
 #include "launcher/command/run_line.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
+#include "common/file_roots.h"
 #include "common/settings.h"
 #include "launcher/command/cluster_line.h"
 #include "launcher/text/words.h"
@@ -50,6 +52,12 @@ Result<RunOptions> CheckRunOptions(const OptionValues& values, std::vector<std::
   RunOptions run;
   CUSPAN_ASSIGN_OR_RETURN(run.cluster, CheckClusterOptions(values));
   CUSPAN_ASSIGN_OR_RETURN(run.cluster.files, values.Choice(settings::kFiles));
+  run.cluster.file_roots = values.Text(settings::kFileRoot);
+  std::replace(run.cluster.file_roots.begin(), run.cluster.file_roots.end(), '\n', ',');
+  CUSPAN_RETURN_IF_ERROR(ParseFileRoots(run.cluster.file_roots).status());
+  if (run.cluster.files == "off" && !run.cluster.file_roots.empty())
+    return Status::Invalid("--file-root {} needs --files auto: with off, no file is opened by name",
+                           run.cluster.file_roots);
   if (program.empty())
     return Status::Invalid("no program to run; use cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   CUSPAN_ASSIGN_OR_RETURN(run.mpi, CheckMpiOptions(values, run.cluster.request));

@@ -25,7 +25,8 @@ std::vector<AgentVariable> AgentVariables(const ClusterOptions& options, std::ui
           {&settings::kLanes, std::to_string(lanes)},
           // Also if it is off, since the environment may differ.
           {&settings::kSecure, SecureText(options.secure)},
-          {&settings::kFiles, options.files}};
+          {&settings::kFiles, options.files},
+          {&settings::kFileRoot, options.file_roots}};
 }
 
 std::vector<RankGroup> RanksOf(const Plan& plan, const AgentCommand& agent) {

@@ -39,6 +39,8 @@ void OptionValues::AddTo(CLI::App& app, unsigned command) {
     } else {
       option = app.add_option(setting.option, value.text);
       if (Optional(values)) option->expected(0, 1);
+      // The option may be repeated: one value on each line.
+      if (values == "ROOTS") option->join();
     }
     option->description(OptionHelp(setting))->group(Title(setting.group));
     if (!values.empty()) option->type_name(setting.values);

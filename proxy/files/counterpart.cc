@@ -2,48 +2,32 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "common/format.h"
-#include "common/unique_fd.h"
+#include "common/regular_file.h"
 
 namespace cuspan::proxy {
-namespace {
-
-// Opens a regular file for reading. Opening a FIFO or a device could block, or have effects.
-Result<UniqueFd> OpenRegular(const std::string& path) {
-  const UniqueFd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
-  if (!found.valid()) return Status::NotFound("it has none: {}", std::strerror(errno));
-  struct stat facts {};
-  if (::fstat(found.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
-    return Status::Invalid("that is no regular file");
-  UniqueFd opened(
-      ::open(Format("/proc/self/fd/{}", found.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!opened.valid()) return Status::Unavailable("it is not readable: {}", std::strerror(errno));
-  return opened;
-}
-
-}  // namespace
-
 Result<std::shared_ptr<Counterpart>> Counterpart::Find(const ClientFile& file) {
   if (!file.path.starts_with('/') || file.path.find('\0') != std::string::npos)
     return Status::Invalid("the program's has no path");
-  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, OpenRegular(file.path));
-  const std::optional<FileState> state = FileState::Of(fd.get());
+  OpenedFile opened = OpenRegular(file.path, O_RDONLY);
+  if (opened.error == OpenedFile::kNotRegular) return Status::Invalid("that is no regular file");
+  if (!opened.fd.valid())
+    return Status::Unavailable("it can not be opened: {}", std::strerror(opened.error));
+  const std::optional<FileState> state = FileState::Of(opened.fd.get());
   if (!state || state->bytes != file.bytes)
     return Status::Invalid("its size is another: {} bytes, the program's {}",
                            state ? state->bytes : 0, file.bytes);
   // Copies often have whole seconds only.
   using std::chrono::floor;
   using std::chrono::seconds;
-  if (floor<seconds>(state->modified) != floor<seconds>(file.modified))
+  if (file.modified && floor<seconds>(state->modified) != floor<seconds>(*file.modified))
     return Status::Invalid(
         "the time of its last write is another: {} s since 1970, the program's {}",
-        floor<seconds>(state->modified).count(), floor<seconds>(file.modified).count());
+        floor<seconds>(state->modified).count(), floor<seconds>(*file.modified).count());
   if (!state->settled()) return Status::Invalid("it was changed within the last second");
   std::uint64_t seed = 0;
   while (seed == 0)
@@ -52,7 +36,7 @@ Result<std::shared_ptr<Counterpart>> Counterpart::Find(const ClientFile& file) {
   FileBytes::Access access;
   access.reads = true;
   return std::shared_ptr<Counterpart>(
-      new Counterpart(file.path, FileBytes(std::move(fd), access), *state, seed));
+      new Counterpart(file.path, FileBytes(std::move(opened.fd), access), *state, seed));
 }
 
 bool Counterpart::Prove(std::uint64_t sum) {

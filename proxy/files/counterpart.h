@@ -1,8 +1,8 @@
-// This node's file with the path of one of the client, read in its place if the client proves that
-// both have the same bytes.
+// This node's file with the path of one of the client, read in its place if the client proves its
+// knowledge of the bytes.
 //
-// A client learns nothing of a file that it does not know, except that there is one of the named
-// size and time. The reason why there is none is in the log only.
+// Otherwise the client learns nothing of the file, except its existence with the named size and
+// time. The difference is in the log only.
 //
 // Threads: any. Opening and reading files may block for long.
 #pragma once
@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,17 +20,17 @@
 
 namespace cuspan::proxy {
 
-// What a client tells of its file.
+// A client's file, as described by the client.
 struct ClientFile {
   std::string path;  // An absolute one.
   std::uint64_t bytes = 0;
-  std::chrono::nanoseconds modified{};  // As in FileState.
+  std::optional<std::chrono::nanoseconds> modified;  // See FileState; nothing: it may differ.
 };
 
 class Counterpart {
  public:
   // Opens the file of this node with equal path, size and second of its last write, for reading. An
-  // error is a sentence about the difference.
+  // error is part of a sentence about the difference.
   static Result<std::shared_ptr<Counterpart>> Find(const ClientFile& file);
 
   // Not 0.
@@ -42,7 +43,7 @@ class Counterpart {
   const FileBytes& bytes() const { return bytes_; }
   // Bytes of a read of this extent, up to the end of the file.
   std::uint64_t BytesAt(std::uint64_t offset, std::uint64_t bytes) const;
-  // True if bytes read before this call are those that were proven.
+  // True if all bytes read before this call are the proven ones.
   bool Unchanged() const;
 
  private:

@@ -105,12 +105,6 @@ void FileCopies::EndOfPieces(FileCopy& copy) {
 
 void FileCopies::End(FileCopy& copy, const FileStatus& status) {
   copy.over = true;
-  // Otherwise the client counts them.
-  if (copy.by_client == nullptr) {
-    ChannelStatistics& statistics = channel_.statistics();
-    (copy.way == FileCopy::Way::kRead ? statistics.file_bytes_read : statistics.file_bytes_written)
-        .fetch_add(static_cast<std::uint64_t>(status.bytes), std::memory_order_relaxed);
-  }
   // Counts as work: nobody takes the stream for idle before the client has the outcome. All earlier
   // work of the stream is complete, or before the completions of this copy.
   ++copy.stream->submitted;

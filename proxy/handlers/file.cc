@@ -1,8 +1,11 @@
 // Reads and writes of files, in stream order.
 #include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "protocol/api/file_access.h"
 #include "proxy/handlers/handlers.h"
 
 namespace cuspan::proxy {
@@ -81,6 +84,25 @@ Status Handle(DeviceSession& session, const Origin& origin, const FileFind& op) 
                                     [&channel = session.channel(), request](std::uint64_t seed) {
                                       channel.Reply<FileFind>(request, {CUDA_SUCCESS, seed});
                                     });
+  });
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const FileOpenNamed& op) {
+  const std::optional<int> flags = OpenFlagsOf(op.access);
+  if (!op.path.starts_with('/') || op.path.find('\0') != op.path.npos || !flags)
+    return Status::Invalid("a file is to be opened by the name '{}' with access {}", op.path,
+                           op.access);
+  session.worker().Run([&session, request = origin.request, number = op.file,
+                        path = std::string(op.path), flags = *flags] {
+    session.files().OpenNamed(
+        number, path, flags,
+        [&channel = session.channel(), request](const std::optional<FileStatus>& outcome) {
+          const FileStatus status = outcome.value_or(FileStatus{});
+          channel.Reply<FileOpenNamed>(
+              request, {CUDA_SUCCESS, outcome.has_value(), static_cast<std::int32_t>(status.result),
+                        status.error});
+        });
   });
   return Status::Ok();
 }

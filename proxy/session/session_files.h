@@ -5,7 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "common/file_roots.h"
 #include "common/mutex.h"
 #include "proxy/files/file_copies.h"
 #include "proxy/files/file_table.h"
@@ -19,9 +23,7 @@ class SessionFiles {
  public:
   // All references outlive it, except for the completer and the timeline: no calls after their end.
   SessionFiles(const Driver& driver, Channel& channel, Faults& faults, SessionStreams& streams,
-               SessionBulk& bulk, Completer& completer, Timeline& timeline)
-      : copies_(driver, channel, faults, streams.queues(), streams.points().events(), completer,
-                timeline, bulk.transfers(), threads_) {}
+               SessionBulk& bulk, Completer& completer, Timeline& timeline);
   ~SessionFiles() { threads_->End(); }
   SessionFiles(const SessionFiles&) = delete;
 
@@ -30,6 +32,12 @@ class SessionFiles {
 
   // Adds a file of the program, by its descriptor. Threads: any with the device's context.
   FileStatus Share(std::uint64_t number, UniqueFd fd);
+
+  // Opens a file beneath a root of the run, by its name in the program and flags of open(2). Calls
+  // opened(outcome) on any thread; without one if the name is beneath no root. Threads: any with
+  // the device's context.
+  void OpenNamed(std::uint64_t number, const std::string& path, int flags,
+                 std::function<void(const std::optional<FileStatus>& outcome)> opened);
 
   // Looks for a counterpart of the client's file. Calls found(its seed, or 0) on any thread.
   // Threads: any with the device's context.
@@ -48,6 +56,7 @@ class SessionFiles {
   FileTable table_{threads_};
   FileCopies copies_;
   Mutex preparing_;
+  std::vector<FileRoot> roots_;  // Constant.
   // Wrong proofs so far: a program could guess the bytes of a small file.
   std::atomic<int> wrong_proofs_ = 0;
 };

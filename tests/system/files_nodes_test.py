@@ -1,4 +1,4 @@
-"""Files that a program and the nodes of its GPUs have: two mount namespaces are two nodes.
+"""Files of a program's node and of its GPU's node: two mount namespaces.
 
 The program's node has the folder `here` where the GPU's node has `there`."""
 import os
@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from harness import SystemTest, program, wait_until
+from harness import OWN_FAILURE, SystemTest, program, wait_until
 
 SIZE = 3_000_001
 # Flips of a link under reads.
@@ -45,7 +45,7 @@ class Files(SystemTest):
         wait_until(lambda: all(time.time() - path.stat().st_ctime > 1.1 for path in paths), "the files are older than a second")
 
     def follow(self, *options, name="file", arguments=(), **environment):
-        """A program on the other node that has opened the file."""
+        """A program on the other node, with the file open."""
         inside = self.mounted(MOUNT, [program("follows", "shared"), str(self.there / name), *arguments],
                               str(self.here), str(self.there))
         command = self.cuspan("run", "--same-node", "never", "--stats", *options, "--", *inside)
@@ -58,7 +58,7 @@ class Files(SystemTest):
         self.assertEqual(self.answer(process), "equal")
 
     def end(self, process):
-        """Lines about the file, and the bytes that went to the device."""
+        """Lines about the file, and the bytes sent to the device."""
         out, errors = process.communicate()
         self.assertEqual((process.returncode, out), (0, ""), errors)
         self.assert_nothing_left()
@@ -133,7 +133,7 @@ class Others(Files):
 
     def test_none(self):
         self.pair()[1].unlink()
-        self.check("it has none: No such file or directory")
+        self.check("it can not be opened: No such file or directory")
 
     def test_a_size(self):
         _, there = self.pair()
@@ -182,7 +182,7 @@ class Others(Files):
         self.check("that is no regular file")
         there.unlink()
         there.symlink_to("file")
-        self.check("it has none: Too many levels of symbolic links")
+        self.check("it can not be opened: Too many levels of symbolic links")
 
     def test_descriptors_for_writing(self):
         self.pair()
@@ -267,6 +267,134 @@ class Changes(Files):
         ended.set()
         thread.join()
         self.assertEqual(self.end(process)[0][1:], [self.CHANGED])
+
+
+READ, WRITE, CREATE, TRUNCATE, DIRECT = 1, 2, 4, 8, 16
+
+
+class Named(Files):
+    """Files of the GPU's node, opened by name."""
+
+    def named(self, name, flags, *options, opened="open"):
+        """A program with the file of this name open, or with its explanation of the failure."""
+        inside = self.mounted(MOUNT, [program("follows", "shared"), name, str(flags), str(self.folder / "expected")],
+                              str(self.here), str(self.there))
+        command = self.cuspan("run", "--same-node", "never", "--stats", *options, "--", *inside)
+        process = self.start(command, self.environment(1, CUSPAN_LOG="info"))
+        self.assertEqual(self.answer(process), opened)
+        return process
+
+    def root(self, text=""):
+        return "--file-root", f"{self.there}{text}"
+
+    def refused(self, name, expected, *options, flags=READ):
+        process = self.named(name, flags, *options, opened=expected)
+        process.communicate()
+        self.assertEqual(process.returncode, 0)
+        self.assert_nothing_left()
+
+    def only_there(self, name="file"):
+        contents = self.random.randbytes(SIZE)
+        self.make(self.folder / "expected", contents)
+        return self.make(self.there / name, contents)
+
+    def test_is_read_there(self):
+        for relay in ("mpi", "ucx"):
+            for flags in (READ, READ | DIRECT):
+                with self.subTest(relay=relay, flags=flags):
+                    self.relay = relay
+                    self.only_there()
+                    process = self.named(str(self.there / "file"), flags, *self.root())
+                    self.reads(process)
+                    self.reads(process, "5")
+                    self.assertEqual(self.end(process), ([], "17.2 MiB", "0 B"))
+
+    def test_the_longest_root_counts(self):
+        (self.there / "a").mkdir()
+        self.only_there("a/file")
+        process = self.named("/data/deep/file", READ, "--file-root", "/data=/nowhere,/data/deep/=" + str(self.there / "a/"),
+                             "--file-root", "/data/deep/file/more=/nowhere")
+        self.reads(process)
+        self.assertEqual(self.end(process)[2], "0 B")
+
+    def test_is_written_there(self):
+        expected = self.only_there().read_bytes()
+        self.make(self.there / "file", b"x" * (SIZE + 10))
+        options = self.root(":rw")
+        process = self.named(str(self.there / "file"), READ | WRITE, *options)
+        self.reads(process, "write")
+        process.communicate()
+        self.assertEqual((self.there / "file").read_bytes(), expected + b"x" * 10)
+        process = self.named(str(self.there / "file"), READ | WRITE | TRUNCATE, *options)
+        self.reads(process, "write")
+        self.reads(process)
+        process.communicate()
+        process = self.named(str(self.there / "new"), WRITE | CREATE | DIRECT, *options)
+        self.reads(process, "write")
+        process.communicate()
+        for name in ("file", "new"):
+            self.assertEqual((self.there / name).read_bytes(), expected)
+        self.assertEqual(list(self.here.iterdir()), [])
+
+    def test_without_a_root_it_is_the_programs(self):
+        here, there = self.pair()
+        shutil.copy2(here, self.folder / "expected")
+        for options in ((), ("--file-root", "/other")):
+            process = self.named(str(there), READ, *options)
+            self.reads(process)
+            self.assertEqual(self.end(process)[2], "0 B")
+        self.make(there, self.random.randbytes(SIZE))
+        process = self.named(str(there), READ)
+        self.reads(process)
+        self.assertEqual(self.end(process)[2], "2.9 MiB")
+
+    def test_under_another_name_times_do_not_count(self):
+        """A descriptor's file may be newer there: the user vouches for it."""
+        _, there = self.pair()
+        other = self.folder / "other"
+        other.mkdir()
+        moved = other / "file"
+        there.rename(moved)
+        os.utime(moved, (1_000_000_100, 1_000_000_100))
+        self.settle(moved)
+        process = self.follow("--file-root", f"{self.there}={other}")
+        self.reads(process)
+        lines, _, crossed = self.end(process)
+        self.assertEqual((lines, crossed), ([], "0 B"))
+
+    def test_what_is_refused(self):
+        self.only_there()
+        data = str(self.there)
+        (self.there / "folder").mkdir()
+        os.mkfifo(self.there / "fifo")
+        (self.there / "out").symlink_to("/etc/passwd")
+        (self.there / "nowhere").symlink_to("none")
+        leads = "4 the file is not beneath its --file-root on the GPU's node: a link leads out"
+        kind = "7 it is not a regular file"
+        self.refused(f"{data}/../here/file", "5 the file can not be opened: No such file or directory", *self.root())
+        self.refused(f"{data}/../../../etc/passwd", leads, *self.root())
+        self.refused(f"{data}/out", leads, *self.root())
+        self.refused(f"{data}/none", "5 the file can not be opened: No such file or directory", *self.root())
+        self.refused(f"{data}/nowhere", "5 the file can not be opened: File exists", *self.root(":rw"), flags=WRITE | CREATE)
+        self.refused(f"{data}/folder", kind, *self.root())
+        self.refused(f"{data}/fifo", kind, *self.root())
+        self.refused(f"{data}/file", "4 the file may only be read on the GPU's node: use --file-root DIR:rw", *self.root(),
+                     flags=READ | WRITE)
+        self.refused(f"{data}/x/" + "y" * 300, "5 the file can not be opened: No such file or directory", *self.root())
+        self.refused(f"{data}/" + "y" * 300, "5 the file can not be opened: File name too long", *self.root())
+        wrong = "1 {} are no flags to open a file: it is read or written, and created or emptied only if it is written"
+        for flags in (32, READ | CREATE, TRUNCATE):
+            self.refused(f"{data}/file", wrong.format(flags), *self.root(), flags=flags)
+        self.refused("", "1 there is no path of the file")
+
+    def test_wrong_options(self):
+        for text in ("data", "/", "/data=", "=/data", "/data=data", ":rw", ",", "/data,,/more", "/data:rw,/data"):
+            with self.subTest(text=text):
+                result = self.run_command(self.cuspan("run", "--file-root", text, "--", "true"), status=OWN_FAILURE)
+                self.assertRegex(result.stderr, r"^cuspan: --file-root \S*: (use DIR, DIR=THERE or DIR:rw, with absolute paths of "
+                                 r"directories below /|/data is named twice)\n$")
+        result = self.run_command(self.cuspan("run", "--file-root", "/data", "--files", "off", "--", "true"), status=OWN_FAILURE)
+        self.assertIn("--file-root /data needs --files auto", result.stderr)
 
 
 if __name__ == "__main__":

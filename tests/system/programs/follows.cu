@@ -1,11 +1,14 @@
-// Reads a file into device memory as commanded, and compares it with the file that this process
-// sees.
+// Reads a file into device memory as commanded, and compares it with a file that this process sees.
 //
-//   follows FILE [write]
+//   follows FILE [write]            opens it for reading, or also for writing
+//   follows FILE FLAGS [EXPECTED]   opens it by its path with cuspanFileOpen, and compares it with
+//                                   the file EXPECTED
 //
-// It opens the file for reading, or also for writing, and answers each line of its input: "read"
-// reads the open file, a number opens and reads it so many times.
+// If the file can not be opened, it shows the result and the explanation, and ends. Otherwise it
+// answers each line of its input: "read" reads the open file, "write" writes the bytes of the file
+// EXPECTED to it, and a number opens and reads it so many times.
 #include <cstring>
+#include <string>
 
 #include "check.h"
 #include "open_file.h"
@@ -15,15 +18,46 @@ namespace {
 
 constexpr size_t kRoom = size_t{8} << 20;
 
-bool IsReadEqual(const char* path, cuspanFile_t file, unsigned char* device) {
+struct Request {
+  const char* path;
+  int descriptor_flags;
+  unsigned flags;  // 0: by a descriptor.
+  const char* expected;
+};
+
+cuspanFile_t Open(const Request& request) {
+  cuspanFile_t file = nullptr;
+  if (request.flags == 0) {
+    const int fd = ::open(request.path, request.descriptor_flags);
+    FILE_CHECK(cuspanFileOpenFd(&file, fd, 0));
+    ::close(fd);
+    return file;
+  }
+  if (const int result = cuspanFileOpen(&file, request.path, request.flags, 0)) {
+    std::printf("%d %s\n", result, cuspanFileLastMessage());
+    std::exit(EXIT_SUCCESS);
+  }
+  return file;
+}
+
+bool IsReadEqual(const Request& request, cuspanFile_t file, unsigned char* device) {
   cuspanFileStatus_t status = {};
   FILE_CHECK(cuspanFileRead(file, device, kRoom, 0, nullptr, &status));
   CHECK(cudaStreamSynchronize(nullptr));
-  const Contents expected = ReadWhole(path);
+  const Contents expected = ReadWhole(request.expected);
   Contents found(expected.size());
   CHECK(cudaMemcpy(found.data(), device, found.size(), cudaMemcpyDeviceToHost));
   return status.result == CUSPAN_FILE_SUCCESS &&
          status.bytes == static_cast<int64_t>(expected.size()) && found == expected;
+}
+
+bool Write(const Request& request, cuspanFile_t file, unsigned char* device) {
+  const Contents expected = ReadWhole(request.expected);
+  cuspanFileStatus_t status = {};
+  CHECK(cudaMemcpy(device, expected.data(), expected.size(), cudaMemcpyHostToDevice));
+  FILE_CHECK(cuspanFileWrite(file, device, expected.size(), 0, nullptr, &status));
+  CHECK(cudaStreamSynchronize(nullptr));
+  return status.result == CUSPAN_FILE_SUCCESS;
 }
 
 }  // namespace
@@ -33,23 +67,27 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: see the beginning of follows.cu\n");
     return 2;
   }
-  const char* const path = argv[1];
-  const int flags = argc > 2 ? O_RDWR : O_RDONLY;
+  const std::string how = argc > 2 ? argv[2] : "";
+  const Request request{argv[1], how == "write" ? O_RDWR : O_RDONLY,
+                        static_cast<unsigned>(std::atoi(how.c_str())), argv[argc > 3 ? 3 : 1]};
   unsigned char* device = nullptr;
   CHECK(cudaMalloc(&device, kRoom));
-  const File file(path, flags, 0);
+  const cuspanFile_t file = Open(request);
   std::puts("open");
   std::fflush(stdout);
   char line[80];
   while (std::fgets(line, sizeof line, stdin) != nullptr) {
     bool equal = true;
-    if (std::strcmp(line, "read\n") == 0) equal = IsReadEqual(path, file.file, device);
+    if (std::strcmp(line, "read\n") == 0) equal = IsReadEqual(request, file, device);
+    if (std::strcmp(line, "write\n") == 0) equal = Write(request, file, device);
     for (long i = std::atol(line); i > 0; --i) {
-      const File other(path, flags, 0);
-      equal = IsReadEqual(path, other.file, device) && equal;
+      const cuspanFile_t other = Open(request);
+      equal = IsReadEqual(request, other, device) && equal;
+      FILE_CHECK(cuspanFileClose(other));
     }
     std::puts(equal ? "equal" : "different");
     std::fflush(stdout);
   }
+  FILE_CHECK(cuspanFileClose(file));
   return 0;
 }

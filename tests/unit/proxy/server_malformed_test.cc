@@ -91,6 +91,16 @@ const Malformed kMalformed[] = {
        client.Post(FileFind{7, "/", 1, ~std::uint64_t{0}});
      },
      "a file written 18446744073709551615 ns after 1970"},
+    {"NamedFileWithARelativePath",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(FileOpenNamed{7, "data/file", 1});
+     },
+     "a file is to be opened by the name 'data/file' with access 1"},
+    {"NamedFileWithUnknownAccess",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(FileOpenNamed{7, "/data/file", 33});
+     },
+     "a file is to be opened by the name '/data/file' with access 33"},
     {"ProofForNoFile",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(FileProve{7, 1});
