@@ -40,6 +40,7 @@ std::optional<FileState> AgreeOnFile(ContextConnection& connection, std::uint64_
   find.path = path;
   find.bytes = state->bytes;
   find.modified = static_cast<std::uint64_t>(state->modified.count());
+  find.direct = file.access().direct;
   FileFind::Reply found;
   if (connection.Call(find, &found) != CUDA_SUCCESS || found.seed == 0) return std::nullopt;
   const std::optional<std::uint64_t> sum = SumOfPages(file, state->bytes, found.seed);

@@ -35,6 +35,7 @@ Result<std::shared_ptr<Counterpart>> Counterpart::Find(const ClientFile& file) {
       return Status::Internal("getrandom: {}", std::strerror(errno));
   FileBytes::Access access;
   access.reads = true;
+  access.direct = file.direct && ::fcntl(opened.fd.get(), F_SETFL, O_DIRECT) == 0;
   return std::shared_ptr<Counterpart>(
       new Counterpart(file.path, FileBytes(std::move(opened.fd), access), *state, seed));
 }

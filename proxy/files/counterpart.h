@@ -25,6 +25,7 @@ struct ClientFile {
   std::string path;  // An absolute one.
   std::uint64_t bytes = 0;
   std::optional<std::chrono::nanoseconds> modified;  // See FileState; nothing: it may differ.
+  bool direct = false;                               // Read without the page cache.
 };
 
 class Counterpart {

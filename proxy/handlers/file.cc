@@ -77,7 +77,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const FileFind& op) 
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, session.files().table().Get(op.file));
   if (op.modified > std::numeric_limits<std::int64_t>::max())
     return Status::Invalid("a file written {} ns after 1970", op.modified);
-  ClientFile wanted{std::string(op.path), op.bytes, std::chrono::nanoseconds(op.modified)};
+  ClientFile wanted{std::string(op.path), op.bytes, std::chrono::nanoseconds(op.modified),
+                    op.direct};
   session.worker().Run([&session, request = origin.request, file = std::move(file),
                         wanted = std::move(wanted)]() mutable {
     session.files().FindCounterpart(std::move(file), std::move(wanted),

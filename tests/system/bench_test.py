@@ -33,7 +33,7 @@ class Bandwidth(SystemTest):
 
 
 class CommandLine(SystemTest):
-    NAMES = ("agents", "allocator", "apps", "bandwidth", "calls", "share", "soft")
+    NAMES = ("agents", "allocator", "apps", "bandwidth", "calls", "share", "soft", "store")
 
     def test_mistakes_are_one_line(self):
         for name in self.NAMES:
@@ -47,6 +47,22 @@ class CommandLine(SystemTest):
                 text = self.run_command(self.cuspan("bench", name, "--help")).stdout
                 self.assertTrue(text.startswith(f"Usage: cuspan bench {name} [OPTIONS]\n"), text)
                 self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+
+
+class Store(SystemTest):
+    def test_each_way(self):
+        self.run_command(self.cuspan("bench", "store", "--device", "soft", "--relay", self.relay, "--folder", str(self.folder),
+                                     "--mebibytes", "2", "--rounds", "1", "--csv", "results.csv", "--json", "results.json"))
+        rows = json.loads((self.folder / "results.json").read_text(encoding="utf-8"))["results"]
+        self.assertEqual([(row["place"], row["relay"], row["unit"]) for row in rows],
+                         [("same-node", "", "GB/s"), *[("agents", self.relay, "GB/s")] * 3, ("same-node", "", "GB/s"),
+                          ("agents", self.relay, "GB/s"), ("same-node", "", "us"), *[("agents", self.relay, "us")] * 2])
+        for row in rows:
+            self.assertGreater(row["value"], 0, row)
+        lines = (self.folder / "results.csv").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(len([line for line in lines if line.startswith("bulk,")]), len(rows))
+        self.assertEqual(list(self.folder.glob("cuspan-bench-*")), [])
+        self.assert_nothing_left()
 
 
 class Agents(SystemTest):

@@ -76,10 +76,11 @@ class Same(Files):
             with self.subTest(relay=relay):
                 self.relay = relay
                 self.pair()
-                process = self.follow()
-                for _ in range(3):
-                    self.reads(process)
-                self.assertEqual(self.end(process), (["/file of the program is read on this node"], "8.6 MiB", "0 B"))
+                for arguments in ((), ("direct",)):
+                    process = self.follow(arguments=arguments)
+                    for _ in range(3):
+                        self.reads(process)
+                    self.assertEqual(self.end(process), (["/file of the program is read on this node"], "8.6 MiB", "0 B"))
 
     def test_by_a_link(self):
         self.pair()

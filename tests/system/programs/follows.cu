@@ -1,6 +1,6 @@
 // Reads a file into device memory as commanded, and compares it with a file that this process sees.
 //
-//   follows FILE [write]            opens it for reading, or also for writing
+//   follows FILE [write|direct]     opens it for reading, also for writing, or without page cache
 //   follows FILE FLAGS [EXPECTED]   opens it by its path with cuspanFileOpen, and compares it with
 //                                   the file EXPECTED
 //
@@ -68,7 +68,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string how = argc > 2 ? argv[2] : "";
-  const Request request{argv[1], how == "write" ? O_RDWR : O_RDONLY,
+  const Request request{argv[1],
+                        how == "write"    ? O_RDWR
+                        : how == "direct" ? O_RDONLY | O_DIRECT
+                                          : O_RDONLY,
                         static_cast<unsigned>(std::atoi(how.c_str())), argv[argc > 3 ? 3 : 1]};
   unsigned char* device = nullptr;
   CHECK(cudaMalloc(&device, kRoom));
