@@ -39,6 +39,17 @@ Result<std::vector<FileRoot>> ParseFileRoots(std::string_view text) {
   return roots;
 }
 
+std::string PlainPath(std::string_view path) {
+  std::string plain;
+  while (!path.empty()) {
+    const std::size_t slash = path.find('/');
+    const std::string_view part = path.substr(0, slash);
+    path.remove_prefix(slash == path.npos ? path.size() : slash + 1);
+    if (!part.empty() && part != ".") plain += '/' + std::string(part);
+  }
+  return plain;
+}
+
 const FileRoot* FindFileRoot(const std::vector<FileRoot>& roots, std::string_view path) {
   const FileRoot* longest = nullptr;
   for (const FileRoot& root : roots)

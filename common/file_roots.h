@@ -23,8 +23,12 @@ struct FileRoot {
 // Parses "DIR[=THERE][:rw],…". kInvalid names the option and the wrong part.
 Result<std::vector<FileRoot>> ParseFileRoots(std::string_view text);
 
-// The longest root with `path`, an absolute one, beneath it; null if there is none. Names are
-// compared as they are: a path with ".." may lead out of its root.
+// The path without "." and repeated slashes; ".." stays, since the part before it may be a link.
+std::string PlainPath(std::string_view path);
+
+// The longest root with `path`, a plain absolute one, beneath it; null if there is none. A path
+// with
+// ".." or links may lead out of its root.
 const FileRoot* FindFileRoot(const std::vector<FileRoot>& roots, std::string_view path);
 
 }  // namespace cuspan

@@ -19,7 +19,7 @@ struct FileState {
   std::chrono::nanoseconds modified{};  // Last write, since 1970. Programs can set it.
   std::chrono::nanoseconds changed{};   // Last change of the file or its attributes, likewise.
 
-  // Nothing unless it is a regular file with a name.
+  // Nothing unless it is a regular file with a name, and with times before 2255.
   static std::optional<FileState> Of(int fd);
   // False if it was changed just now: times have a granularity of some ms, so a further change may
   // leave the same state.
@@ -28,8 +28,9 @@ struct FileState {
   bool operator==(const FileState&) const = default;
 };
 
-// Sum over the first page of a file of this size, the last one, and 16 others chosen by `seed`:
-// XXH3 of 64 bits, without a seed of its own. Nothing if they can not be read.
+// Sum over a file of this size, up to 1 MiB; of a larger one over its first page, its last one, and
+// 64 others chosen by `seed`. It is XXH3 with 64 bits, without a seed of its own. Nothing if they
+// can not be read.
 std::optional<std::uint64_t> SumOfPages(const FileBytes& file, std::uint64_t bytes,
                                         std::uint64_t seed);
 

@@ -25,7 +25,7 @@ enum {
   CUSPAN_FILE_INVALID_VALUE = 1,  /* a null pointer, a device or an extent that does not exist */
   CUSPAN_FILE_INVALID_FILE = 2,   /* not open */
   CUSPAN_FILE_INVALID_MEMORY = 3, /* not in device memory of the file's device */
-  CUSPAN_FILE_NOT_PERMITTED = 4,  /* the descriptor is not open for this */
+  CUSPAN_FILE_NOT_PERMITTED = 4,  /* not opened for this, or not allowed by --file-root */
   CUSPAN_FILE_SYSTEM = 5,         /* the operating system's: `error` is an errno */
   CUSPAN_FILE_DEVICE = 6,         /* CUDA's: `error` is a CUresult */
   CUSPAN_FILE_NOT_SUPPORTED = 7,  /* not a regular file, or not within `cuspan run` */
@@ -49,8 +49,8 @@ struct CUstream_st;
 int cuspanFileOpenFd(cuspanFile_t* file, int fd, int device);
 
 /* Ways to open a file by its path: CUSPAN_FILE_READ, CUSPAN_FILE_WRITE or both, and with WRITE also
- * CREATE (if there is none, readable and writable less the process's umask) and TRUNCATE (its bytes
- * are dropped). DIRECT: without the system's page cache. */
+ * CREATE (if there is none; readable and writable, less the umask of the process creating it) and
+ * TRUNCATE (its bytes are dropped). DIRECT: without the system's page cache. */
 enum {
   CUSPAN_FILE_READ = 1,
   CUSPAN_FILE_WRITE = 2,

@@ -1,5 +1,6 @@
 #include "interpose/calls/file.h"
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -65,11 +66,13 @@ FileCallResult OfOpening(const FileStatus& status, const std::shared_ptr<const P
       return OfDevice(static_cast<CUresult>(status.error));
     case FileResult::kNotPermitted:
       return {status.result, status.error,
-              status.error == 0
-                  ? "the file may only be read on the GPU's node: use --file-root DIR:rw"
-                  : "the file is not beneath its --file-root on the GPU's node: a link leads out"};
+              status.error == EXDEV
+                  ? "the file is not beneath its --file-root on the GPU's node: a link leads out"
+                  : "the file may only be read on the GPU's node: use --file-root DIR:rw"};
+    case FileResult::kNotSupported:
+      return {status.result, 0, "it is not a regular file"};
     default:
-      return {FileResult::kNotSupported, 0, "it is not a regular file"};
+      return {status.result, status.error, "the proxy has refused the file"};
   }
 }
 

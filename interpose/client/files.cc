@@ -1,6 +1,7 @@
 #include "interpose/client/files.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -22,6 +23,9 @@ namespace cuspan {
 namespace {
 
 constexpr std::chrono::seconds kShareLimit{10};
+
+// Asking for fewer bytes takes as long as asking if the counterpart may be read.
+constexpr std::uint64_t kMinFromCounterpart = 64 * 1024;
 
 // Programs may rely on getting the lowest free number.
 constexpr int kFirstDescriptor = 500;
@@ -208,6 +212,8 @@ FileStatus Files::OpenThere(const std::shared_ptr<ContextConnection>& connection
   made->access = {Has(access, FileAccess::kRead), Has(access, FileAccess::kWrite), false,
                   Has(access, FileAccess::kDirect)};
   made->at_proxy = true;
+  // Longer ones do not fit into a message.
+  if (path.size() >= PATH_MAX) return FileStatus::System(0, ENAMETOOLONG);
   FileOpenNamed open;
   open.file = made->handle;
   open.path = path;
@@ -330,7 +336,7 @@ CUresult Files::Read(const std::shared_ptr<const ProgramFile>& file, const Strea
   op.destination = extent.address;
   if (!file->at_proxy && extent.bytes != 0) {
     op.transfer = there.connection->transfers().outgoing().NextNumber();
-    op.counterpart = file->same_there && FileState::Of(file->bytes.fd()) == file->same_there;
+    op.counterpart = file->same_there && extent.bytes >= kMinFromCounterpart;
   }
   return Post(file, there, op, extent, status);
 }
@@ -367,10 +373,20 @@ bool Files::OnWanted(const std::shared_ptr<ContextConnection>& connection,
     if (!pending.awaits_request || wanted.offset != pending.extent.offset ||
         wanted.bytes != pending.extent.bytes)
       return false;
-    pending.awaits_request = false;
+    if (wanted.counterpart) {
+      if (!pending.file->same_there || pending.asked_for_counterpart) return false;
+      pending.asked_for_counterpart = true;
+    } else {
+      pending.awaits_request = false;
+    }
     file = pending.file;
   }
-  file->threads->reads.Run([connection, file, wanted] { SendFile(*connection, *file, wanted); });
+  file->threads->reads.Run([connection, file, wanted] {
+    if (wanted.counterpart && FileState::Of(file->bytes.fd()) == file->same_there)
+      static_cast<void>(connection->Send(FileDone{wanted.transfer, 0, 0, 0, true}));
+    else
+      SendFile(*connection, *file, wanted);
+  });
   return true;
 }
 

@@ -121,6 +121,7 @@ class Files final : public ContextTable, public FileListener {
     std::shared_ptr<const ProgramFile> file;
     FileExtent extent;
     bool awaits_request = false;  // A read, until the proxy has asked for its bytes, if it does.
+    bool asked_for_counterpart = false;
   };
 
   // Passes the descriptor to the proxy. kNotSupported if this is not possible; kSystem if no proxy

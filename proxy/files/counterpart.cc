@@ -8,12 +8,18 @@
 #include <cstring>
 
 #include "common/regular_file.h"
+#include "proxy/files/named_file.h"
 
 namespace cuspan::proxy {
-Result<std::shared_ptr<Counterpart>> Counterpart::Find(const ClientFile& file) {
+Result<std::shared_ptr<Counterpart>> Counterpart::Find(const ClientFile& file,
+                                                       const std::vector<FileRoot>& roots) {
   if (!file.path.starts_with('/') || file.path.find('\0') != std::string::npos)
     return Status::Invalid("the program's has no path");
-  OpenedFile opened = OpenRegular(file.path, O_RDONLY);
+  if (file.bytes < kMinBytes) return Status::Invalid("it has only {} bytes", file.bytes);
+  const FileRoot* const root = FindFileRoot(roots, file.path);
+  const bool mapped = root != nullptr && root->there != root->named;
+  OpenedFile opened =
+      mapped ? OpenBeneath(roots, file.path, O_RDONLY) : OpenRegular(file.path, O_RDONLY);
   if (opened.error == OpenedFile::kNotRegular) return Status::Invalid("that is no regular file");
   if (!opened.fd.valid())
     return Status::Unavailable("it can not be opened: {}", std::strerror(opened.error));
@@ -24,10 +30,10 @@ Result<std::shared_ptr<Counterpart>> Counterpart::Find(const ClientFile& file) {
   // Copies often have whole seconds only.
   using std::chrono::floor;
   using std::chrono::seconds;
-  if (file.modified && floor<seconds>(state->modified) != floor<seconds>(*file.modified))
+  if (floor<seconds>(state->modified) != floor<seconds>(file.modified))
     return Status::Invalid(
         "the time of its last write is another: {} s since 1970, the program's {}",
-        floor<seconds>(state->modified).count(), floor<seconds>(*file.modified).count());
+        floor<seconds>(state->modified).count(), floor<seconds>(file.modified).count());
   if (!state->settled()) return Status::Invalid("it was changed within the last second");
   std::uint64_t seed = 0;
   while (seed == 0)
@@ -40,9 +46,12 @@ Result<std::shared_ptr<Counterpart>> Counterpart::Find(const ClientFile& file) {
       new Counterpart(file.path, FileBytes(std::move(opened.fd), access), *state, seed));
 }
 
-bool Counterpart::Prove(std::uint64_t sum) {
-  if (tried_.exchange(true)) return false;
-  if (SumOfPages(bytes_, state_.bytes, seed_) != sum || !Unchanged()) return false;
+Result<bool> Counterpart::Prove(std::uint64_t sum) {
+  if (tried_.exchange(true)) return Status::Invalid("there was a proof before");
+  const std::optional<std::uint64_t> own = SumOfPages(bytes_, state_.bytes, seed_);
+  if (!own) return Status::Unavailable("it can not be read");
+  if (!Unchanged()) return Status::Invalid("it was changed just now");
+  if (*own != sum) return false;
   proven_.store(true, std::memory_order_release);
   return true;
 }

@@ -10,11 +10,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/file_bytes.h"
+#include "common/file_roots.h"
 #include "common/same_file.h"
 #include "common/status.h"
 
@@ -24,20 +25,26 @@ namespace cuspan::proxy {
 struct ClientFile {
   std::string path;  // An absolute one.
   std::uint64_t bytes = 0;
-  std::optional<std::chrono::nanoseconds> modified;  // See FileState; nothing: it may differ.
-  bool direct = false;                               // Read without the page cache.
+  std::chrono::nanoseconds modified{};  // See FileState.
+  bool direct = false;                  // Read without the page cache.
 };
 
 class Counterpart {
  public:
-  // Opens the file of this node with equal path, size and second of its last write, for reading. An
-  // error is part of a sentence about the difference.
-  static Result<std::shared_ptr<Counterpart>> Find(const ClientFile& file);
+  // Files below this size have none: they are sent as quickly as anything is agreed on.
+  static constexpr std::uint64_t kMinBytes = 64 * 1024;
+
+  // Opens the file of this node with equal path, size and second of its last write, for reading.
+  // Beneath a root with another name here, it is the file with that name. An error is part of a
+  // sentence about the difference.
+  static Result<std::shared_ptr<Counterpart>> Find(const ClientFile& file,
+                                                   const std::vector<FileRoot>& roots);
 
   // Not 0.
   std::uint64_t seed() const { return seed_; }
-  // Ends the client's only try: true if `sum` is that of SumOfPages with the seed.
-  bool Prove(std::uint64_t sum);
+  // Ends the client's only try: true if `sum` is that of SumOfPages with the seed. An error is part
+  // of a sentence about the reason.
+  Result<bool> Prove(std::uint64_t sum);
   bool proven() const { return proven_.load(std::memory_order_acquire); }
 
   const std::string& path() const { return path_; }

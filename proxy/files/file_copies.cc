@@ -71,33 +71,56 @@ void FileCopies::Begin(const std::shared_ptr<FileCopy>& copy) {
   if (copy->way == FileCopy::Way::kRead && copy->may_use_counterpart)
     counterpart = copy->file->counterpart.load();
   if (counterpart == nullptr || !counterpart->proven()) return BeginByClient(*copy);
+  // Work before the copy may have changed the client's file.
   copy->counterpart = std::move(counterpart);
-  if (pieces_.Begin(copy)) EndOfPieces(*copy);
+  AskClient(*copy);
+}
+
+void FileCopies::AskClient(FileCopy& copy) {
+  copy.client_asked = true;
+  copy.by_client->clear_to_send = true;
+  channel_.Post(FileWanted{copy.by_client->state->id, copy.number, copy.offset, copy.bytes,
+                           copy.counterpart != nullptr});
 }
 
 void FileCopies::BeginByClient(FileCopy& copy) {
   copy.begun = copy.bytes;
+  if (copy.way == FileCopy::Way::kRead) return AskClient(copy);
   copy.client_asked = true;
-  if (copy.way == FileCopy::Way::kWrite) {
-    transfers_.BeginFromDevice(copy.by_client);
-    return;
+  transfers_.BeginFromDevice(copy.by_client);
+}
+
+void FileCopies::BeginCounterpart(const std::shared_ptr<FileCopy>& copy) {
+  copy->client_asked = false;
+  copy->by_client->clear_to_send = false;
+  if (copy->over) {
+    transfers_.EndToDevice(*copy->by_client);
+    by_client_.erase(copy->by_client->state->id);
+  } else if (pieces_.Begin(copy)) {
+    EndOfPieces(*copy);
   }
-  copy.by_client->clear_to_send = true;
-  channel_.Post(FileWanted{copy.by_client->state->id, copy.number, copy.offset, copy.bytes});
+}
+
+void FileCopies::DropCounterpart(FileCopy& copy, const char* reason) {
+  const std::shared_ptr<Counterpart> counterpart = std::exchange(copy.counterpart, nullptr);
+  if (counterpart == nullptr) return;
+  if (copy.file->counterpart.exchange(nullptr) != nullptr)
+    LogInfo("{} {}: from now on the program's node reads its own", counterpart->path(), reason);
+  // Closing a file may take long.
+  pieces_.threads().Run([counterpart] {});
 }
 
 void FileCopies::EndOfPieces(FileCopy& copy) {
   if (copy.counterpart == nullptr) return End(copy, copy.outcome());
-  const std::shared_ptr<Counterpart> counterpart = std::exchange(copy.counterpart, nullptr);
-  const bool whole = copy.error == 0 && copy.end == counterpart->BytesAt(copy.offset, copy.bytes);
+  const bool whole =
+      copy.error == 0 && copy.end == copy.counterpart->BytesAt(copy.offset, copy.bytes);
   if (copy.result != CUDA_SUCCESS || whole) {
+    copy.counterpart = nullptr;  // The file has it.
     transfers_.EndToDevice(*copy.by_client);
     by_client_.erase(copy.by_client->state->id);
     return End(copy, copy.outcome());
   }
-  if (copy.file->counterpart.exchange(nullptr) != nullptr)
-    LogInfo("{} was changed, or can not be read: from now on the program's node reads its own",
-            counterpart->path());
+  DropCounterpart(copy, "was changed, or can not be read");
   copy.end = copy.bytes;
   copy.error = 0;
   BeginByClient(copy);
@@ -141,6 +164,13 @@ Status FileCopies::OnClientDone(const FileDone& done) {
     return Status::Invalid("the end of the unknown file transfer {} after {} bytes", done.transfer,
                            done.bytes);
   FileCopy& copy = *found->second;
+  if (done.counterpart) {
+    if (copy.counterpart == nullptr || done.bytes != 0 || done.sent != 0 || done.error != 0)
+      return Status::Invalid("file transfer {} has no counterpart to read", done.transfer);
+    BeginCounterpart(found->second);
+    return Status::Ok();
+  }
+  DropCounterpart(copy, "of the program was changed");
   if (copy.way == FileCopy::Way::kWrite && !copy.over && !copy.by_client->state->failed &&
       copy.by_client->submitted < copy.bytes)
     return Status::Invalid("the end of file transfer {} before all its bytes were sent",

@@ -4,8 +4,9 @@
 // kernel of it may wait for the host, which may write the file first, or wait for another copy. If
 // this process has the file, FilePieces does the work. Otherwise the client reads the file and
 // sends its bytes, or receives and writes them, as an open-ended transfer (proxy/bulk/transfers.h).
-// If the file has a counterpart here, that is read, and the client only if this fails. In all cases
-// the copy's outcome is sent to the client as a chunk, before the stream continues.
+// If the file has a counterpart here, the client allows reading it, and is asked for the bytes only
+// if this fails. In all cases the copy's outcome is sent to the client as a chunk, before the
+// stream continues.
 //
 // Threads: the receiving thread, unless noted otherwise.
 #pragma once
@@ -60,6 +61,11 @@ class FileCopies {
 
   void Begin(const std::shared_ptr<FileCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
   void BeginByClient(FileCopy& copy) CUSPAN_REQUIRES(receiving_thread);
+  // Asks the client for the bytes, unless it allows reading the counterpart.
+  void AskClient(FileCopy& copy) CUSPAN_REQUIRES(receiving_thread);
+  void BeginCounterpart(const std::shared_ptr<FileCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
+  // The copy and its file have none any more.
+  void DropCounterpart(FileCopy& copy, const char* reason) CUSPAN_REQUIRES(receiving_thread);
   // Ends a copy of FilePieces. If the counterpart could not be read, the client does its part.
   void EndOfPieces(FileCopy& copy) CUSPAN_REQUIRES(receiving_thread);
   // Ends a copy that must not begin.

@@ -37,6 +37,8 @@ class FilePieces {
         staged_(driver, events, completer, timeline),
         threads_(std::move(threads)) {}
 
+  FileThreads& threads() { return *threads_; }
+
   // Makes buffers and threads at the first call. False if they can not be had. Threads: one at a
   // time, with the device's context; it may take milliseconds.
   bool Prepare();

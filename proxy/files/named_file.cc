@@ -50,7 +50,22 @@ std::optional<std::string> RestOf(std::string_view path, std::string_view folder
   return std::string(path.substr(folder.size() + 1));
 }
 
-OpenedFile TryToOpen(const FileRoot& root, const std::string& there, int flags) {
+// True if the longest root of the resolved path is writable.
+bool MayWrite(const std::vector<FileRoot>& roots, std::string_view path) {
+  std::size_t longest = 0;
+  bool writable = false;
+  for (const FileRoot& root : roots) {
+    const std::optional<std::string> folder = Resolve(root.there);
+    if (!folder || !RestOf(path, *folder) || folder->size() < longest) continue;
+    // Roots with one folder: all must be.
+    writable = root.writable && (folder->size() > longest || writable);
+    longest = folder->size();
+  }
+  return writable;
+}
+
+OpenedFile TryToOpen(const std::vector<FileRoot>& roots, const FileRoot& root,
+                     const std::string& there, int flags) {
   const std::optional<std::string> folder = Resolve(root.there);
   if (!folder) return {UniqueFd(), errno};
   std::optional<std::string> resolved = Resolve(there);
@@ -67,6 +82,7 @@ OpenedFile TryToOpen(const FileRoot& root, const std::string& there, int flags) 
   }
   const std::optional<std::string> rest = RestOf(*resolved, *folder);
   if (!rest) return {UniqueFd(), EXDEV};
+  if ((flags & O_ACCMODE) != O_RDONLY && !MayWrite(roots, *resolved)) return {UniqueFd(), EROFS};
   const UniqueFd top(::open(folder->c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!top.valid()) return {UniqueFd(), errno};
   const UniqueFd found = FindBeneath(top.get(), *rest);
@@ -76,11 +92,13 @@ OpenedFile TryToOpen(const FileRoot& root, const std::string& there, int flags) 
 
 }  // namespace
 
-OpenedFile OpenBeneath(const FileRoot& root, const std::string& path, int flags) {
-  const std::string there = root.PathThere(path);
+OpenedFile OpenBeneath(const std::vector<FileRoot>& roots, const std::string& path, int flags) {
+  const FileRoot* const root = FindFileRoot(roots, path);
+  if (root == nullptr) return {UniqueFd(), EXDEV};
+  const std::string there = root->PathThere(path);
   OpenedFile opened;
   for (int attempt = 0; attempt < kTries; ++attempt) {
-    opened = TryToOpen(root, there, flags);
+    opened = TryToOpen(roots, *root, there, flags);
     if (opened.fd.valid() || !HasChanged(opened.error)) break;
   }
   return opened;

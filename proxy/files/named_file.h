@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/file_roots.h"
 #include "common/regular_file.h"
@@ -9,9 +10,10 @@
 
 namespace cuspan::proxy {
 
-// Opens a regular file beneath `root` by its name in the program, with these flags of open(2).
-// Links are followed inside of the root only, also if somebody changes them meanwhile: EXDEV. May
-// block for long. Threads: any.
-OpenedFile OpenBeneath(const FileRoot& root, const std::string& path, int flags);
+// Opens a regular file by its plain name in the program, with these flags of open(2), beneath the
+// longest root of the name. Links are followed inside of the root only, also if somebody changes
+// them meanwhile: EXDEV. Writing needs a writable root, the longest one of the path without links:
+// EROFS. May block for long. Threads: any.
+OpenedFile OpenBeneath(const std::vector<FileRoot>& roots, const std::string& path, int flags);
 
 }  // namespace cuspan::proxy

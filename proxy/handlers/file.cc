@@ -79,13 +79,11 @@ Status Handle(DeviceSession& session, const Origin& origin, const FileFind& op) 
     return Status::Invalid("a file written {} ns after 1970", op.modified);
   ClientFile wanted{std::string(op.path), op.bytes, std::chrono::nanoseconds(op.modified),
                     op.direct};
-  session.worker().Run([&session, request = origin.request, file = std::move(file),
-                        wanted = std::move(wanted)]() mutable {
-    session.files().FindCounterpart(std::move(file), std::move(wanted),
-                                    [&channel = session.channel(), request](std::uint64_t seed) {
-                                      channel.Reply<FileFind>(request, {CUDA_SUCCESS, seed});
-                                    });
-  });
+  session.files().FindCounterpart(
+      std::move(file), std::move(wanted),
+      [&channel = session.channel(), request = origin.request](std::uint64_t seed) {
+        channel.Reply<FileFind>(request, {CUDA_SUCCESS, seed});
+      });
   return Status::Ok();
 }
 
@@ -110,9 +108,12 @@ Status Handle(DeviceSession& session, const Origin& origin, const FileOpenNamed&
 
 Status Handle(DeviceSession& session, const Origin& origin, const FileProve& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, session.files().table().Get(op.file));
-  session.files().ProveCounterpart(
-      std::move(file), op.sum, [&channel = session.channel(), request = origin.request](bool same) {
-        channel.Reply<FileProve>(request, {CUDA_SUCCESS, same});
+  session.worker().Run(
+      [&session, request = origin.request, file = std::move(file), sum = op.sum]() mutable {
+        session.files().ProveCounterpart(std::move(file), sum,
+                                         [&channel = session.channel(), request](bool same) {
+                                           channel.Reply<FileProve>(request, {CUDA_SUCCESS, same});
+                                         });
       });
   return Status::Ok();
 }

@@ -1,20 +1,26 @@
 #include "proxy/session/session_files.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string_view>
 #include <utility>
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "proxy/files/limited_answer.h"
 #include "proxy/files/named_file.h"
 
 namespace cuspan::proxy {
 namespace {
 
-// Maximum of wrong proofs. Later files have no counterparts.
+// Maximum of counterparts found and not proven. Then there are no others.
 constexpr int kMaxWrongProofs = 64;
+
+// The program waits for the answer, and can read its own file.
+constexpr std::chrono::seconds kFindLimit{2};
 
 bool MayOpenPaths() { return std::string_view(SettingText(settings::kFiles)) == "auto"; }
 
@@ -48,57 +54,84 @@ FileStatus SessionFiles::Share(std::uint64_t number, UniqueFd fd) {
 
 void SessionFiles::OpenNamed(std::uint64_t number, const std::string& path, int flags,
                              std::function<void(const std::optional<FileStatus>& outcome)> opened) {
-  const FileRoot* const root = FindFileRoot(roots_, path);
-  if (root == nullptr) return opened(std::nullopt);
-  if (!root->writable && (flags & O_ACCMODE) != O_RDONLY)
-    return opened(FileStatus{0, FileResult::kNotPermitted, 0});
+  const std::string plain = PlainPath(path);
+  if (FindFileRoot(roots_, plain) == nullptr) return opened(std::nullopt);
   if (!Prepare()) return opened(FileStatus::System(0, ENOMEM));
-  threads_->Run([this, number, root, path, flags, opened = std::move(opened)] {
-    OpenedFile file = OpenBeneath(*root, path, flags);
-    if (file.fd.valid()) return opened(table_.Share(number, std::move(file.fd)));
+  threads_->Run([this, number, plain, flags, opened = std::move(opened)] {
+    // A refused file keeps its bytes.
+    OpenedFile file = OpenBeneath(roots_, plain, flags & ~O_TRUNC);
     if (file.error == OpenedFile::kNotRegular)
       return opened(FileStatus{0, FileResult::kNotSupported, 0});
-    if (file.error == EXDEV) return opened(FileStatus{0, FileResult::kNotPermitted, EXDEV});
-    opened(FileStatus::System(0, file.error));
+    if (file.error == EXDEV || file.error == EROFS)
+      return opened(FileStatus{0, FileResult::kNotPermitted, file.error});
+    const UniqueFd again(file.fd.valid() ? ::fcntl(file.fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
+    if (!again.valid()) return opened(FileStatus::System(0, file.error != 0 ? file.error : errno));
+    const FileStatus added = table_.Share(number, std::move(file.fd));
+    const bool empty = added.result == FileResult::kSuccess && (flags & O_TRUNC) != 0;
+    if (empty && ::ftruncate(again.get(), 0) != 0) {
+      const int error = errno;
+      static_cast<void>(table_.Close(number, [] {}));
+      return opened(FileStatus::System(0, error));
+    }
+    opened(added);
   });
+}
+
+template <typename T>
+void SessionFiles::FindInTime(std::function<void(T)> answer, std::function<T()> work) {
+  const auto limited = std::make_shared<LimitedAnswer<T>>(std::move(answer));
+  watchers_.Run([this, limited] {
+    if (limited->GiveAfter(kFindLimit, T{}) && !given_up_.exchange(true))
+      LogWarn(
+          "a file system of this node does not answer within {} s: it is not asked for the "
+          "program's files any more",
+          kFindLimit.count());
+  });
+  finders_.Run([limited, work = std::move(work)] { limited->Give(work()); });
 }
 
 void SessionFiles::FindCounterpart(std::shared_ptr<OpenFile> file, ClientFile wanted,
                                    std::function<void(std::uint64_t seed)> found) {
-  if (!MayOpenPaths() || file->own || wrong_proofs_.load() >= kMaxWrongProofs || !Prepare())
+  if (!MayOpenPaths() || file->own || given_up_.load() || !finders_.Start().ok() ||
+      !watchers_.Start().ok())
     return found(0);
-  const FileRoot* const root = FindFileRoot(roots_, wanted.path);
-  if (root != nullptr && root->there != root->named) {
-    // The user says that these are the same: copies may be newer.
-    wanted.path = root->PathThere(wanted.path);
-    wanted.modified.reset();
+  // Counts as a wrong proof until it is proven.
+  if (wrong_proofs_.fetch_add(1) >= kMaxWrongProofs) {
+    --wrong_proofs_;
+    return found(0);
   }
-  threads_->Run([file = std::move(file), wanted = std::move(wanted), found = std::move(found)] {
-    Result<std::shared_ptr<Counterpart>> counterpart = Counterpart::Find(wanted);
-    if (!counterpart.ok()) {
-      LogInfo("{} of the program is not read on this node: {}", wanted.path,
-              counterpart.status().message());
-      return found(0);
-    }
-    file->counterpart.store(*counterpart);
-    found((*counterpart)->seed());
-  });
+  FindInTime<std::uint64_t>(
+      std::move(found), [this, file = std::move(file), wanted = std::move(wanted)] {
+        Result<std::shared_ptr<Counterpart>> counterpart = Counterpart::Find(wanted, roots_);
+        if (!counterpart.ok()) {
+          LogInfo("{} of the program is not read on this node: {}", wanted.path,
+                  counterpart.status().message());
+          --wrong_proofs_;
+          return std::uint64_t{0};
+        }
+        file->counterpart.store(*counterpart);
+        return (*counterpart)->seed();
+      });
 }
 
 void SessionFiles::ProveCounterpart(std::shared_ptr<OpenFile> file, std::uint64_t sum,
                                     std::function<void(bool same)> proved) {
-  threads_->Run([this, file = std::move(file), sum, proved = std::move(proved)] {
-    const std::shared_ptr<Counterpart> counterpart = file->counterpart.load();
-    const bool same = counterpart != nullptr && counterpart->Prove(sum);
-    if (same) {
-      LogInfo("{} of the program is read on this node", counterpart->path());
-    } else if (counterpart != nullptr && file->counterpart.exchange(nullptr) != nullptr) {
-      ++wrong_proofs_;
-      LogInfo("{} of the program is not read on this node: its bytes are others",
-              counterpart->path());
-    }
-    proved(same);
-  });
+  std::shared_ptr<Counterpart> counterpart = file->counterpart.load();
+  if (counterpart == nullptr || given_up_.load() || !Prepare()) return proved(false);
+  FindInTime<bool>(
+      std::move(proved), [this, file = std::move(file), counterpart = std::move(counterpart), sum] {
+        const Result<bool> same = counterpart->Prove(sum);
+        if (same.ok() && *same) {
+          --wrong_proofs_;
+          LogInfo("{} of the program is read on this node", counterpart->path());
+          return true;
+        }
+        std::shared_ptr<Counterpart> current = counterpart;
+        if (file->counterpart.compare_exchange_strong(current, nullptr))
+          LogInfo("{} of the program is not read on this node: {}", counterpart->path(),
+                  same.ok() ? "its bytes are others" : same.status().message());
+        return false;
+      });
 }
 
 }  // namespace cuspan::proxy

@@ -24,7 +24,11 @@ class SessionFiles {
   // All references outlive it, except for the completer and the timeline: no calls after their end.
   SessionFiles(const Driver& driver, Channel& channel, Faults& faults, SessionStreams& streams,
                SessionBulk& bulk, Completer& completer, Timeline& timeline);
-  ~SessionFiles() { threads_->End(); }
+  ~SessionFiles() {
+    watchers_.End();
+    finders_.End();
+    threads_->End();
+  }
   SessionFiles(const SessionFiles&) = delete;
 
   FileTable& table() { return table_; }
@@ -40,24 +44,30 @@ class SessionFiles {
                  std::function<void(const std::optional<FileStatus>& outcome)> opened);
 
   // Looks for a counterpart of the client's file. Calls found(its seed, or 0) on any thread.
-  // Threads: any with the device's context.
   void FindCounterpart(std::shared_ptr<OpenFile> file, ClientFile wanted,
                        std::function<void(std::uint64_t seed)> found);
   // Calls proved(true) if the counterpart's sum is this one; it may be read from then on. Otherwise
-  // the file has none any more.
+  // the file has none any more. Threads: any with the device's context.
   void ProveCounterpart(std::shared_ptr<OpenFile> file, std::uint64_t sum,
                         std::function<void(bool same)> proved);
 
  private:
+  // Calls answer(work()) with a result of a file thread, or answer({}) if that takes too long.
+  template <typename T>
+  void FindInTime(std::function<void(T)> answer, std::function<T()> work);
   // Makes what copies need in this process. False if it can not be had.
   bool Prepare();
 
   const std::shared_ptr<FileThreads> threads_ = std::make_shared<FileThreads>();
   FileTable table_{threads_};
   FileCopies copies_;
+  // Looking for counterparts must not block other files, nor the program for long.
+  FileThreads finders_{1};
+  FileThreads watchers_{1};
+  std::atomic<bool> given_up_ = false;
   Mutex preparing_;
   std::vector<FileRoot> roots_;  // Constant.
-  // Wrong proofs so far: a program could guess the bytes of a small file.
+  // Counterparts without a proof so far: a program could choose among seeds, or guess bytes.
   std::atomic<int> wrong_proofs_ = 0;
 };
 

@@ -160,11 +160,14 @@ void Transfers::FillSink(Incoming& incoming, const Piece& piece) {
 void Transfers::CountStored(Incoming& incoming, const Piece& piece) {
   --incoming.storing;
   incoming.stored += piece.bytes.size();
+  int ended = 0;
   if (incoming.stored == incoming.bytes) {
-    common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(piece.transfer)));
+    ended = static_cast<int>(incoming_.erase(piece.transfer));
     incoming.ended = true;
   }
   Complete(incoming);
+  // Others do not look at a transfer's memory any more when this is 0.
+  common_->receiving.fetch_sub(ended);
 }
 
 bool Transfers::OnChunkInline(const ChunkInline& chunk) {

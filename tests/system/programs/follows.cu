@@ -6,7 +6,8 @@
 //
 // If the file can not be opened, it shows the result and the explanation, and ends. Otherwise it
 // answers each line of its input: "read" reads the open file, "write" writes the bytes of the file
-// EXPECTED to it, and a number opens and reads it so many times.
+// EXPECTED to it, "host" reads it behind a host function that changes it, and a number opens and
+// reads it so many times.
 #include <cstring>
 #include <string>
 
@@ -51,6 +52,27 @@ bool IsReadEqual(const Request& request, cuspanFile_t file, unsigned char* devic
          status.bytes == static_cast<int64_t>(expected.size()) && found == expected;
 }
 
+void Change(void* path) {
+  Contents contents = ReadWhole(static_cast<const char*>(path));
+  for (unsigned char& byte : contents) byte ^= 0x55;
+  const int fd = ::open(static_cast<const char*>(path), O_WRONLY);
+  if (::pwrite(fd, contents.data(), contents.size(), 0) != static_cast<ssize_t>(contents.size()))
+    std::perror("pwrite");
+  ::close(fd);
+}
+
+__global__ void Wait() {
+  for (int i = 0; i < 100; ++i) __nanosleep(1'000'000);
+}
+
+// The read is posted long before the function runs.
+bool IsReadEqualBehindHost(const Request& request, cuspanFile_t file, unsigned char* device) {
+  Wait<<<1, 1>>>();
+  CHECK_LAUNCH();
+  CHECK(cudaLaunchHostFunc(nullptr, Change, const_cast<char*>(request.path)));
+  return IsReadEqual(request, file, device);
+}
+
 bool Write(const Request& request, cuspanFile_t file, unsigned char* device) {
   const Contents expected = ReadWhole(request.expected);
   cuspanFileStatus_t status = {};
@@ -83,6 +105,7 @@ int main(int argc, char** argv) {
     bool equal = true;
     if (std::strcmp(line, "read\n") == 0) equal = IsReadEqual(request, file, device);
     if (std::strcmp(line, "write\n") == 0) equal = Write(request, file, device);
+    if (std::strcmp(line, "host\n") == 0) equal = IsReadEqualBehindHost(request, file, device);
     for (long i = std::atol(line); i > 0; --i) {
       const cuspanFile_t other = Open(request);
       equal = IsReadEqual(request, other, device) && equal;

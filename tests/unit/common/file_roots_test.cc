@@ -35,6 +35,14 @@ TEST(FileRootsTest, WrongPartsAreNamed) {
             "--file-root /data/:rw: /data is named twice");
 }
 
+TEST(FileRootsTest, PathsAreMadePlain) {
+  EXPECT_EQ(PlainPath("/data//more/./x"), "/data/more/x");
+  EXPECT_EQ(PlainPath("//data/x/"), "/data/x");
+  EXPECT_EQ(PlainPath("/data/../x"), "/data/../x");
+  EXPECT_EQ(PlainPath("/./data/.x/..y/."), "/data/.x/..y");
+  EXPECT_EQ(PlainPath("/"), "");
+}
+
 TEST(FileRootsTest, TheLongestOneIsFound) {
   const std::vector<FileRoot> roots = *ParseFileRoots("/data/more,/data,/data/more/files");
   const auto found = [&](std::string_view path) -> std::string {

@@ -51,12 +51,12 @@ TEST_F(SameFileTest, SumsOfTheSameBytesAreEqual) {
 }
 
 TEST_F(SameFileTest, SeedsChooseOtherPages) {
-  const std::size_t bytes = 1'000'000;
+  const std::size_t bytes = 4'000'000;
   std::vector<std::byte> contents = Bytes(bytes);
   std::vector<std::uint64_t> sums;
   for (std::uint64_t seed = 1; seed <= 200; ++seed)
     sums.push_back(*SumOfPages(Write(contents), bytes, seed));
-  // One page of 245: some of the seeds find it, and most do not.
+  // One page of 977: some of the seeds find it, and most do not.
   contents[500'000] ^= std::byte{1};
   const FileBytes changed = Write(contents);
   int found = 0;
@@ -64,6 +64,18 @@ TEST_F(SameFileTest, SeedsChooseOtherPages) {
     if (SumOfPages(changed, bytes, seed) != sums[seed - 1]) ++found;
   EXPECT_GT(found, 2);
   EXPECT_LT(found, 60);
+}
+
+TEST_F(SameFileTest, SmallFilesAreSummedAsAWhole) {
+  for (const std::size_t bytes : {100'000, 1 << 20}) {
+    std::vector<std::byte> contents = Bytes(bytes);
+    const std::optional<std::uint64_t> sum = SumOfPages(Write(contents), bytes, 1);
+    for (std::size_t at = 0; at < bytes; at += 4096) {
+      contents[at] ^= std::byte{1};
+      ASSERT_NE(SumOfPages(Write(contents), bytes, 1), sum);
+      contents[at] ^= std::byte{1};
+    }
+  }
 }
 
 TEST_F(SameFileTest, NothingIsKnownOfBytesThatAreNotThere) {

@@ -35,7 +35,7 @@ class NamedFileTest : public ::testing::Test {
   std::string At(const std::string& name) const { return folder_ + "/" + name; }
   void Make(const std::string& name, const char* bytes) const { std::ofstream(At(name)) << bytes; }
   OpenedFile Open(const std::string& rest, int flags = O_RDONLY) const {
-    return OpenBeneath(root_, "/named/" + rest, flags);
+    return OpenBeneath({root_}, "/named/" + rest, flags);
   }
   static std::string BytesOf(const OpenedFile& opened) {
     std::string bytes(20, '\0');
@@ -91,6 +91,23 @@ TEST_F(NamedFileTest, OtherKindsAndFailuresAreNamed) {
   EXPECT_EQ(Open("file").error, ENOENT);
   root_.there = At("in/file");
   EXPECT_EQ(Open("x").error, ENOTDIR);
+}
+
+TEST_F(NamedFileTest, TheRootOfTheFileItselfSaysIfItIsWritten) {
+  fs::create_symlink("deep", At("in/folder"));
+  const std::vector<FileRoot> roots = {root_, {"/named/deep", At("in/deep"), false}};
+  for (const char* path : {"/named/deep/file", "/named/folder/file", "/named/deep/../deep/file"}) {
+    EXPECT_EQ(OpenBeneath(roots, path, O_RDWR).error, EROFS) << path;
+    EXPECT_EQ(BytesOf(OpenBeneath(roots, path, O_RDONLY)), "inside") << path;
+  }
+  EXPECT_EQ(OpenBeneath(roots, "/named/folder/new", O_WRONLY | O_CREAT).error, EROFS);
+  EXPECT_TRUE(OpenBeneath(roots, "/named/file", O_RDWR).fd.valid());
+  root_.writable = false;
+  EXPECT_EQ(Open("file", O_RDWR).error, EROFS);
+  // Two names of one folder.
+  const std::vector<FileRoot> twice = {{"/a", At("in"), true}, {"/b", At("in"), false}};
+  EXPECT_EQ(OpenBeneath(twice, "/a/file", O_RDWR).error, EROFS);
+  EXPECT_EQ(OpenBeneath({}, "/a/file", O_RDONLY).error, EXDEV);
 }
 
 TEST_F(NamedFileTest, FilesAreCreatedInside) {
