@@ -283,7 +283,7 @@ class Changes(Files):
 READ, WRITE, CREATE, TRUNCATE, DIRECT = 1, 2, 4, 8, 16
 
 
-class Named(Files):
+class OnGpuNode(Files):
     """Files of the GPU's node, opened by name."""
 
     def named(self, name, flags, *options, opened="open"):
@@ -308,6 +308,10 @@ class Named(Files):
         contents = self.random.randbytes(SIZE)
         self.make(self.folder / "expected", contents)
         return self.make(self.there / name, contents)
+
+
+class Named(OnGpuNode):
+    """Files of the GPU's node, opened by name."""
 
     def test_is_read_there(self):
         for relay in ("mpi", "ucx"):
@@ -370,31 +374,6 @@ class Named(Files):
         self.reads(process)
         lines, _, crossed = self.end(process)
         self.assertEqual((lines, crossed), (["/file of the program is read on this node"], "0 B"))
-
-    def test_what_is_refused(self):
-        self.only_there()
-        data = str(self.there)
-        (self.there / "folder").mkdir()
-        os.mkfifo(self.there / "fifo")
-        (self.there / "out").symlink_to("/etc/passwd")
-        (self.there / "nowhere").symlink_to("none")
-        leads = "4 the file is not beneath its --file-root on the GPU's node: a link leads out"
-        kind = "7 it is not a regular file"
-        self.refused(f"{data}/../here/file", "5 the file can not be opened: No such file or directory", *self.root())
-        self.refused(f"{data}/../../../etc/passwd", leads, *self.root())
-        self.refused(f"{data}/out", leads, *self.root())
-        self.refused(f"{data}/none", "5 the file can not be opened: No such file or directory", *self.root())
-        self.refused(f"{data}/nowhere", "5 the file can not be opened: File exists", *self.root(":rw"), flags=WRITE | CREATE)
-        self.refused(f"{data}/folder", kind, *self.root())
-        self.refused(f"{data}/fifo", kind, *self.root())
-        self.refused(f"{data}/file", "4 the file may only be read on the GPU's node: use --file-root DIR:rw", *self.root(),
-                     flags=READ | WRITE)
-        self.refused(f"{data}/x/" + "y" * 300, "5 the file can not be opened: No such file or directory", *self.root())
-        self.refused(f"{data}/" + "y" * 300, "5 the file can not be opened: File name too long", *self.root())
-        wrong = "1 {} are no flags to open a file: it is read or written, and created or emptied only if it is written"
-        for flags in (32, READ | CREATE, TRUNCATE):
-            self.refused(f"{data}/file", wrong.format(flags), *self.root(), flags=flags)
-        self.refused("", "1 there is no path of the file")
 
     def test_wrong_options(self):
         for text in ("data", "/", "/data=", "=/data", "/data=data", ":rw", ",", "/data,,/more", "/data:rw,/data"):
