@@ -47,20 +47,20 @@ std::optional<std::uint64_t> SumOfPages(const FileBytes& file, std::uint64_t byt
                                         std::uint64_t seed) {
   if (bytes == 0) return std::nullopt;
   const std::uint64_t count = (bytes + kPageBytes - 1) / kPageBytes;
-  std::vector<std::uint64_t> offsets;
+  std::vector<std::byte> pages;
   if (count <= kWholePages) {
-    for (std::uint64_t i = 0; i < count; ++i) offsets.push_back(i * kPageBytes);
-  } else {
-    offsets = {0, bytes - kPageBytes};
-    for (unsigned i = 0; i < kChosenPages; ++i)
-      offsets.push_back(XXH3_64bits_withSeed(&i, sizeof i, seed) % count * kPageBytes);
+    pages.resize(bytes);
+    if (file.Read(pages, 0).bytes != bytes) return std::nullopt;
+    return XXH3_64bits(pages.data(), pages.size());
   }
-  std::vector<std::byte> pages(offsets.size() * kPageBytes);
+  std::vector<std::uint64_t> offsets = {0, bytes - kPageBytes};
+  for (unsigned i = 0; i < kChosenPages; ++i)
+    offsets.push_back(XXH3_64bits_withSeed(&i, sizeof i, seed) % count * kPageBytes);
+  pages.resize(offsets.size() * kPageBytes);
   std::size_t filled = 0;
   for (const std::uint64_t offset : offsets) {
     const std::uint64_t wanted = std::min(kPageBytes, bytes - offset);
-    const FileOutcome read = file.Read({pages.data() + filled, wanted}, offset);
-    if (read.bytes != wanted) return std::nullopt;
+    if (file.Read({pages.data() + filled, wanted}, offset).bytes != wanted) return std::nullopt;
     filled += wanted;
   }
   return XXH3_64bits(pages.data(), filled);

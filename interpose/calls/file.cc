@@ -1,5 +1,8 @@
 #include "interpose/calls/file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -174,11 +177,19 @@ FileCallResult OpenNamedFile(const char* path, std::uint32_t access, int device,
       if (opened != nullptr || status.result != FileResult::kSuccess)
         return OfOpening(status, opened, file);
     }
-    const OpenedFile own = OpenRegular(path, *flags);
+    // A refused file keeps its bytes.
+    const OpenedFile own = OpenRegular(path, *flags & ~O_TRUNC);
     if (own.error == OpenedFile::kNotRegular)
       return OfOpening({0, FileResult::kNotSupported, 0}, opened, file);
     if (!own.fd.valid()) return OfOpening(FileStatus::System(0, own.error), opened, file);
-    return OfOpening(files.Open(connection, own.fd.get(), &opened), opened, file);
+    const FileStatus status = files.Open(connection, own.fd.get(), &opened);
+    if (status.result == FileResult::kSuccess && (*flags & O_TRUNC) != 0 &&
+        ::ftruncate(own.fd.get(), 0) != 0) {
+      const int error = errno;
+      files.Close(opened->handle);
+      return OfOpening(FileStatus::System(0, error), nullptr, file);
+    }
+    return OfOpening(status, opened, file);
   });
 }
 

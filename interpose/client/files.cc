@@ -198,7 +198,8 @@ FileStatus Files::Open(const std::shared_ptr<ContextConnection>& connection, int
         result != CUDA_SUCCESS)
       return {0, FileResult::kDevice, static_cast<std::int32_t>(result)};
     if (reply.outcome != 0) return {0, static_cast<FileResult>(reply.outcome), reply.error};
-    made->same_there = AgreeOnFile(*connection, made->handle, made->bytes);
+    if (made->threads->states.Start())
+      made->same_there = AgreeOnFile(*connection, made->handle, made->bytes);
   }
   return Add(std::move(made), file);
 }
@@ -381,12 +382,16 @@ bool Files::OnWanted(const std::shared_ptr<ContextConnection>& connection,
     }
     file = pending.file;
   }
-  file->threads->reads.Run([connection, file, wanted] {
-    if (wanted.counterpart && FileState::Of(file->bytes.fd()) == file->same_there)
-      static_cast<void>(connection->Send(FileDone{wanted.transfer, 0, 0, 0, true}));
-    else
-      SendFile(*connection, *file, wanted);
-  });
+  const auto send = [connection, file, wanted] { SendFile(*connection, *file, wanted); };
+  if (wanted.counterpart)
+    file->threads->states.Run([connection, file, wanted, send] {
+      if (FileState::Of(file->bytes.fd()) == file->same_there)
+        static_cast<void>(connection->Send(FileDone{wanted.transfer, 0, 0, 0, true}));
+      else
+        file->threads->reads.Run(send);
+    });
+  else
+    file->threads->reads.Run(send);
   return true;
 }
 

@@ -66,6 +66,7 @@ class FileThread {
 struct FileThreads {
   FileThread reads;
   FileThread writes;
+  FileThread states;  // Asks for states of files.
 };
 
 // A file opened for one context. Constant, except for its end.

@@ -90,7 +90,7 @@ void FileCopies::BeginByClient(FileCopy& copy) {
   transfers_.BeginFromDevice(copy.by_client);
 }
 
-void FileCopies::BeginCounterpart(const std::shared_ptr<FileCopy>& copy) {
+void FileCopies::BeginCounterpart(std::shared_ptr<FileCopy> copy) {
   copy->client_asked = false;
   copy->by_client->clear_to_send = false;
   if (copy->over) {
@@ -165,7 +165,8 @@ Status FileCopies::OnClientDone(const FileDone& done) {
                            done.bytes);
   FileCopy& copy = *found->second;
   if (done.counterpart) {
-    if (copy.counterpart == nullptr || done.bytes != 0 || done.sent != 0 || done.error != 0)
+    if (copy.counterpart == nullptr || copy.by_client->received != 0 || done.bytes != 0 ||
+        done.sent != 0 || done.error != 0)
       return Status::Invalid("file transfer {} has no counterpart to read", done.transfer);
     BeginCounterpart(found->second);
     return Status::Ok();

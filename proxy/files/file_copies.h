@@ -63,7 +63,7 @@ class FileCopies {
   void BeginByClient(FileCopy& copy) CUSPAN_REQUIRES(receiving_thread);
   // Asks the client for the bytes, unless it allows reading the counterpart.
   void AskClient(FileCopy& copy) CUSPAN_REQUIRES(receiving_thread);
-  void BeginCounterpart(const std::shared_ptr<FileCopy>& copy) CUSPAN_REQUIRES(receiving_thread);
+  void BeginCounterpart(std::shared_ptr<FileCopy> copy) CUSPAN_REQUIRES(receiving_thread);
   // The copy and its file have none any more.
   void DropCounterpart(FileCopy& copy, const char* reason) CUSPAN_REQUIRES(receiving_thread);
   // Ends a copy of FilePieces. If the counterpart could not be read, the client does its part.

@@ -82,7 +82,8 @@ OpenedFile TryToOpen(const std::vector<FileRoot>& roots, const FileRoot& root,
   }
   const std::optional<std::string> rest = RestOf(*resolved, *folder);
   if (!rest) return {UniqueFd(), EXDEV};
-  if ((flags & O_ACCMODE) != O_RDONLY && !MayWrite(roots, *resolved)) return {UniqueFd(), EROFS};
+  if ((flags & O_ACCMODE) != O_RDONLY && !MayWrite(roots, *resolved))
+    return {UniqueFd(), kRootNotWritable};
   const UniqueFd top(::open(folder->c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!top.valid()) return {UniqueFd(), errno};
   const UniqueFd found = FindBeneath(top.get(), *rest);

@@ -16,6 +16,8 @@
 namespace cuspan::proxy {
 namespace {
 
+using namespace std::chrono_literals;
+
 // Maximum of counterparts found and not proven. Then there are no others.
 constexpr int kMaxWrongProofs = 64;
 
@@ -62,8 +64,8 @@ void SessionFiles::OpenNamed(std::uint64_t number, const std::string& path, int 
     OpenedFile file = OpenBeneath(roots_, plain, flags & ~O_TRUNC);
     if (file.error == OpenedFile::kNotRegular)
       return opened(FileStatus{0, FileResult::kNotSupported, 0});
-    if (file.error == EXDEV || file.error == EROFS)
-      return opened(FileStatus{0, FileResult::kNotPermitted, file.error});
+    if (file.error == kRootNotWritable) return opened(FileStatus{0, FileResult::kNotPermitted, 0});
+    if (file.error == EXDEV) return opened(FileStatus{0, FileResult::kNotPermitted, EXDEV});
     const UniqueFd again(file.fd.valid() ? ::fcntl(file.fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
     if (!again.valid()) return opened(FileStatus::System(0, file.error != 0 ? file.error : errno));
     const FileStatus added = table_.Share(number, std::move(file.fd));
@@ -80,14 +82,18 @@ void SessionFiles::OpenNamed(std::uint64_t number, const std::string& path, int 
 template <typename T>
 void SessionFiles::FindInTime(std::function<void(T)> answer, std::function<T()> work) {
   const auto limited = std::make_shared<LimitedAnswer<T>>(std::move(answer));
+  // Both threads have the tasks in one order.
+  const MutexLock lock(finding_);
   watchers_.Run([this, limited] {
-    if (limited->GiveAfter(kFindLimit, T{}) && !given_up_.exchange(true))
+    const std::chrono::milliseconds limit = given_up_.load() ? 0s : kFindLimit;
+    if (limited->GiveAfter(limit, T{}) && !given_up_.exchange(true))
       LogWarn(
-          "a file system of this node does not answer within {} s: it is not asked for the "
-          "program's files any more",
+          "a file system of this node does not answer within {} s: from now on all files are "
+          "read by the program's node",
           kFindLimit.count());
   });
-  finders_.Run([limited, work = std::move(work)] { limited->Give(work()); });
+  finders_.Run(
+      [this, limited, work = std::move(work)] { limited->Give(given_up_.load() ? T{} : work()); });
 }
 
 void SessionFiles::FindCounterpart(std::shared_ptr<OpenFile> file, ClientFile wanted,
@@ -95,18 +101,17 @@ void SessionFiles::FindCounterpart(std::shared_ptr<OpenFile> file, ClientFile wa
   if (!MayOpenPaths() || file->own || given_up_.load() || !finders_.Start().ok() ||
       !watchers_.Start().ok())
     return found(0);
-  // Counts as a wrong proof until it is proven.
-  if (wrong_proofs_.fetch_add(1) >= kMaxWrongProofs) {
-    --wrong_proofs_;
-    return found(0);
-  }
   FindInTime<std::uint64_t>(
       std::move(found), [this, file = std::move(file), wanted = std::move(wanted)] {
         Result<std::shared_ptr<Counterpart>> counterpart = Counterpart::Find(wanted, roots_);
+        // Each one counts as a wrong proof until it is proven.
+        if (counterpart.ok() && wrong_proofs_.fetch_add(1) >= kMaxWrongProofs) {
+          --wrong_proofs_;
+          counterpart = Status::Refused("{} files were not proven to be the same", kMaxWrongProofs);
+        }
         if (!counterpart.ok()) {
           LogInfo("{} of the program is not read on this node: {}", wanted.path,
                   counterpart.status().message());
-          --wrong_proofs_;
           return std::uint64_t{0};
         }
         file->counterpart.store(*counterpart);

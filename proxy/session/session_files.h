@@ -65,6 +65,7 @@ class SessionFiles {
   FileThreads finders_{1};
   FileThreads watchers_{1};
   std::atomic<bool> given_up_ = false;
+  Mutex finding_;
   Mutex preparing_;
   std::vector<FileRoot> roots_;  // Constant.
   // Counterparts without a proof so far: a program could choose among seeds, or guess bytes.

@@ -123,6 +123,15 @@ const Malformed kMalformed[] = {
        client.Post(FileDone{2, 0, 0, 0, true});
      },
      "file transfer 2 has no counterpart to read"},
+    {"CounterpartAfterTheClientsBytes",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Call(FileOpen{7});
+       client.Post(FileRead{0, 7, kWindow, 0, 10, 2, 3, true});
+       client.Await([](const Received& received) { return !received.files.empty(); });
+       client.SendChunks(2, std::vector<std::byte>(10));
+       client.Post(FileDone{2, 0, 0, 0, true});
+     },
+     "file transfer 2 has no counterpart to read"},
     {"FileClosedTwice",
      [](Test&, Loopback&, TestClient& client) {
        client.Call(FileOpen{7});

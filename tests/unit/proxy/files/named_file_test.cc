@@ -97,16 +97,16 @@ TEST_F(NamedFileTest, TheRootOfTheFileItselfSaysIfItIsWritten) {
   fs::create_symlink("deep", At("in/folder"));
   const std::vector<FileRoot> roots = {root_, {"/named/deep", At("in/deep"), false}};
   for (const char* path : {"/named/deep/file", "/named/folder/file", "/named/deep/../deep/file"}) {
-    EXPECT_EQ(OpenBeneath(roots, path, O_RDWR).error, EROFS) << path;
+    EXPECT_EQ(OpenBeneath(roots, path, O_RDWR).error, kRootNotWritable) << path;
     EXPECT_EQ(BytesOf(OpenBeneath(roots, path, O_RDONLY)), "inside") << path;
   }
-  EXPECT_EQ(OpenBeneath(roots, "/named/folder/new", O_WRONLY | O_CREAT).error, EROFS);
+  EXPECT_EQ(OpenBeneath(roots, "/named/folder/new", O_WRONLY | O_CREAT).error, kRootNotWritable);
   EXPECT_TRUE(OpenBeneath(roots, "/named/file", O_RDWR).fd.valid());
   root_.writable = false;
-  EXPECT_EQ(Open("file", O_RDWR).error, EROFS);
+  EXPECT_EQ(Open("file", O_RDWR).error, kRootNotWritable);
   // Two names of one folder.
   const std::vector<FileRoot> twice = {{"/a", At("in"), true}, {"/b", At("in"), false}};
-  EXPECT_EQ(OpenBeneath(twice, "/a/file", O_RDWR).error, EROFS);
+  EXPECT_EQ(OpenBeneath(twice, "/a/file", O_RDWR).error, kRootNotWritable);
   EXPECT_EQ(OpenBeneath({}, "/a/file", O_RDONLY).error, EXDEV);
 }
 
