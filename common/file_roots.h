@@ -26,9 +26,8 @@ Result<std::vector<FileRoot>> ParseFileRoots(std::string_view text);
 // The path without "." and repeated slashes; ".." stays, since the part before it may be a link.
 std::string PlainPath(std::string_view path);
 
-// The longest root with `path`, a plain absolute one, beneath it; null if there is none. A path
-// with
-// ".." or links may lead out of its root.
+// The longest root with `path`, a plain absolute one, beneath it; null if there is none. By ".." or
+// links a path may lead out of its root.
 const FileRoot* FindFileRoot(const std::vector<FileRoot>& roots, std::string_view path);
 
 }  // namespace cuspan

@@ -12,12 +12,15 @@
 
 namespace cuspan {
 
+// Smaller files are not compared: sending them takes no longer.
+inline constexpr std::uint64_t kMinSameFile = 64 * 1024;
+
 // State of a regular file. While it is the same, nobody has changed the file, unless it was not
 // settled.
 struct FileState {
   std::uint64_t bytes = 0;
   std::chrono::nanoseconds modified{};  // Last write, since 1970. Programs can set it.
-  std::chrono::nanoseconds changed{};   // Last change of the file or its attributes, likewise.
+  std::chrono::nanoseconds changed{};   // Last change of bytes or attributes. Nobody can set it.
 
   // Nothing unless it is a regular file with a name, and with times before 2255.
   static std::optional<FileState> Of(int fd);

@@ -46,7 +46,7 @@ struct Case {
   std::string place;               // local, same-node or agents.
   std::string relay;               // Between agents; else empty.
   std::vector<std::string> words;  // Command before the program.
-  std::string way;                 // The program\'s first argument.
+  std::string way;                 // The program's first argument.
   bool direct = false;
   std::string unit = "GB/s";
   std::vector<double> values;  // One for each round; empty: not possible here.
@@ -57,6 +57,7 @@ struct Case {
 Result<std::string> MakeFile(const std::string& folder, int mebibytes) {
   const std::string path = folder + "/file";
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.valid()) return Status::Unavailable("{}: {}", path, std::strerror(errno));
   std::vector<std::uint64_t> part((std::size_t{1} << 20) / sizeof(std::uint64_t));
   std::uint64_t number = 1;
   for (int i = 0; i < mebibytes; ++i) {

@@ -198,8 +198,8 @@ FileStatus Files::Open(const std::shared_ptr<ContextConnection>& connection, int
         result != CUDA_SUCCESS)
       return {0, FileResult::kDevice, static_cast<std::int32_t>(result)};
     if (reply.outcome != 0) return {0, static_cast<FileResult>(reply.outcome), reply.error};
-    if (made->threads->states.Start())
-      made->same_there = AgreeOnFile(*connection, made->handle, made->bytes);
+    made->same_there = AgreeOnFile(*connection, made->handle, made->bytes);
+    if (made->same_there && !made->threads->states.Start()) made->same_there.reset();
   }
   return Add(std::move(made), file);
 }

@@ -10,9 +10,6 @@
 namespace cuspan {
 namespace {
 
-// Smaller files are read here as quickly as anything is agreed on.
-constexpr std::uint64_t kMinSharedFile = 64 * 1024;
-
 // Path of an open file; empty if the system has none.
 std::string PathOf(int fd) {
   std::string path(PATH_MAX, '\0');
@@ -31,7 +28,7 @@ std::optional<FileState> AgreeOnFile(ContextConnection& connection, std::uint64_
   // The other node may have old pages of a file written here.
   if (!file.access().reads || file.access().writes) return std::nullopt;
   const std::optional<FileState> state = FileState::Of(file.fd());
-  if (!state || state->bytes < kMinSharedFile || !state->settled() || state->modified.count() < 0)
+  if (!state || state->bytes < kMinSameFile || !state->settled() || state->modified.count() < 0)
     return std::nullopt;
   const std::string path = PathOf(file.fd());
   if (path.empty()) return std::nullopt;

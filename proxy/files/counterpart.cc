@@ -15,7 +15,7 @@ Result<std::shared_ptr<Counterpart>> Counterpart::Find(const ClientFile& file,
                                                        const std::vector<FileRoot>& roots) {
   if (!file.path.starts_with('/') || file.path.find('\0') != std::string::npos)
     return Status::Invalid("the program's has no path");
-  if (file.bytes < kMinBytes) return Status::Invalid("it has only {} bytes", file.bytes);
+  if (file.bytes < kMinSameFile) return Status::Invalid("it has only {} bytes", file.bytes);
   const FileRoot* const root = FindFileRoot(roots, file.path);
   const bool mapped = root != nullptr && root->there != root->named;
   OpenedFile opened =

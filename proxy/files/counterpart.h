@@ -31,9 +31,6 @@ struct ClientFile {
 
 class Counterpart {
  public:
-  // Files below this size have none: they are sent as quickly as anything is agreed on.
-  static constexpr std::uint64_t kMinBytes = 64 * 1024;
-
   // Opens the file of this node with equal path, size and second of its last write, for reading.
   // Beneath a root with another name here, it is the file with that name. An error is part of a
   // sentence about the difference.

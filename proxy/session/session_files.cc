@@ -126,7 +126,8 @@ void SessionFiles::ProveCounterpart(std::shared_ptr<OpenFile> file, std::uint64_
   FindInTime<bool>(
       std::move(proved), [this, file = std::move(file), counterpart = std::move(counterpart), sum] {
         const Result<bool> same = counterpart->Prove(sum);
-        if (same.ok() && *same) {
+        // After the limit, the client has the answer that it is not.
+        if (same.ok() && *same && !given_up_.load()) {
           --wrong_proofs_;
           LogInfo("{} of the program is read on this node", counterpart->path());
           return true;
@@ -134,7 +135,9 @@ void SessionFiles::ProveCounterpart(std::shared_ptr<OpenFile> file, std::uint64_
         std::shared_ptr<Counterpart> current = counterpart;
         if (file->counterpart.compare_exchange_strong(current, nullptr))
           LogInfo("{} of the program is not read on this node: {}", counterpart->path(),
-                  same.ok() ? "its bytes are others" : same.status().message());
+                  !same.ok() ? same.status().message()
+                  : *same    ? "the answer came too late"
+                             : "its bytes are others");
         return false;
       });
 }
