@@ -128,6 +128,12 @@ class FileSink final : public IncomingSink {
 
 }  // namespace
 
+UniqueFd AnotherDescriptor(int fd) {
+  UniqueFd another(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstDescriptor));
+  if (!another.valid()) another.Reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  return another;
+}
+
 FileThread::~FileThread() {
   std::deque<std::function<void()>> dropped;  // They end without the lock.
   const MutexLock lock(state_->mutex);
@@ -186,8 +192,7 @@ FileStatus Files::Open(const std::shared_ptr<ContextConnection>& connection, int
   if (!made->at_proxy) {
     // The proxy may know the first number in spite of a failure.
     made->handle = NextHandle();
-    UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstDescriptor));
-    if (!own.valid()) own.Reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    UniqueFd own = AnotherDescriptor(fd);
     if (!own.valid()) return FileStatus::System(0, errno);
     made->bytes = FileBytes(std::move(own), *access);
     made->threads = ThreadsOf(*connection);
@@ -296,7 +301,7 @@ void Files::EndPending(const TransferKey& key) {
 
 template <typename Op>
 CUresult Files::Post(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there,
-                     Op& op, const FileExtent& extent, FileStatus* status) {
+                     Op& op, const FileExtent& extent, FileStatus* status, FileEnd at_end) {
   const ReaderLock closing(file->closing);
   if (file->closed) return CUDA_ERROR_INVALID_HANDLE;
   ContextConnection& connection = *there.connection;
@@ -309,11 +314,12 @@ CUresult Files::Post(const std::shared_ptr<const ProgramFile>& file, const Strea
   ChannelStatistics& statistics = connection.channel().statistics();
   std::atomic<std::uint64_t>& done =
       kReads ? statistics.file_bytes_read : statistics.file_bytes_written;
-  outcome->at_end = [this, pending, status, &done](CUresult result) {
+  outcome->at_end = [this, pending, status, &done, at_end = std::move(at_end)](CUresult result) {
     // The outcome is stored, and the program keeps its place until it knows that.
     if (result == CUDA_SUCCESS)
       done.fetch_add(static_cast<std::uint64_t>(status->bytes), std::memory_order_relaxed);
     if (pending.second != 0) EndPending(pending);
+    if (at_end) at_end(result);
   };
   if (op.transfer != 0) {
     const MutexLock lock(mutex_);
@@ -332,21 +338,22 @@ CUresult Files::Post(const std::shared_ptr<const ProgramFile>& file, const Strea
 }
 
 CUresult Files::Read(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there,
-                     const FileExtent& extent, FileStatus* status) {
+                     const FileExtent& extent, FileStatus* status, FileEnd at_end) {
   FileRead op;
   op.destination = extent.address;
   if (!file->at_proxy && extent.bytes != 0) {
     op.transfer = there.connection->transfers().outgoing().NextNumber();
     op.counterpart = file->same_there && extent.bytes >= kMinFromCounterpart;
   }
-  return Post(file, there, op, extent, status);
+  return Post(file, there, op, extent, status, std::move(at_end));
 }
 
 CUresult Files::Write(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there,
-                      const FileExtent& extent, FileStatus* status) {
+                      const FileExtent& extent, FileStatus* status, FileEnd at_end) {
   FileWrite op;
   op.source = extent.address;
-  if (file->at_proxy || extent.bytes == 0) return Post(file, there, op, extent, status);
+  if (file->at_proxy || extent.bytes == 0)
+    return Post(file, there, op, extent, status, std::move(at_end));
   Transfers& transfers = there.connection->transfers();
   auto incoming = std::make_shared<Incoming>();
   incoming->bytes = extent.bytes;
@@ -358,7 +365,7 @@ CUresult Files::Write(const std::shared_ptr<const ProgramFile>& file, const Stre
   incoming->sink = std::move(sink);
   op.transfer = transfers.BeginIncoming(std::move(incoming));
   filled.SetTransfer(op.transfer);
-  const CUresult result = Post(file, there, op, extent, status);
+  const CUresult result = Post(file, there, op, extent, status, std::move(at_end));
   if (result != CUDA_SUCCESS) transfers.Forget(op.transfer);
   return result;
 }

@@ -35,6 +35,14 @@ struct FileExtent {
   std::uint64_t offset = 0;  // Offset in the file; offset + bytes is at most 2^63 - 1.
 };
 
+// Called after the outcome of a read or write is stored, or with the sticky error of a lost device.
+// Must neither block nor use the connection. Threads: any.
+using FileEnd = std::function<void(CUresult)>;
+
+// Another descriptor of an open file, with a number that programs do not expect to get. Invalid,
+// with errno, if there is none left.
+UniqueFd AnotherDescriptor(int fd);
+
 // A thread for system calls that may block. It may outlive this object: its last task may own it.
 class FileThread {
  public:
@@ -103,11 +111,12 @@ class Files final : public ContextTable, public FileListener {
 
   // Posts a read or a write in the order of `there`, a stream of the file's context. `*status` gets
   // the outcome before the stream has passed it, unless the device is lost. After a failure nothing
-  // was posted; CUDA_ERROR_INVALID_HANDLE: another thread has closed the file.
+  // was posted, and `at_end` is not called; CUDA_ERROR_INVALID_HANDLE: another thread has closed
+  // the file. `at_end` may be null.
   CUresult Read(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there,
-                const FileExtent& extent, FileStatus* status);
+                const FileExtent& extent, FileStatus* status, FileEnd at_end = nullptr);
   CUresult Write(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there,
-                 const FileExtent& extent, FileStatus* status);
+                 const FileExtent& extent, FileStatus* status, FileEnd at_end = nullptr);
 
   bool OnWanted(const std::shared_ptr<ContextConnection>& connection,
                 const FileWanted& wanted) override;
@@ -133,7 +142,7 @@ class Files final : public ContextTable, public FileListener {
   // Posts it, with a transfer for its outcome.
   template <typename Op>
   CUresult Post(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there, Op& op,
-                const FileExtent& extent, FileStatus* status);
+                const FileExtent& extent, FileStatus* status, FileEnd at_end);
   // Makes it known.
   FileStatus Add(std::shared_ptr<ProgramFile> made, std::shared_ptr<const ProgramFile>* file);
   void EndPending(const TransferKey& key);
