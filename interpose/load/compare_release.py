@@ -144,6 +144,9 @@ def row_of(library, name, prototype, headers):
     if library.header == "nccl.h" and name.startswith("pnccl"):
         return f"{name} = {name[1:]}"
     result = prototype.partition(" (")[0]
+    if library.header == "cufile.h":
+        kind = {"CUfileError_t": " pair", "ssize_t": " count", "long": " count"}.get(result, "")
+        return f"{name}{kind} : not"
     return f"{name}{' pointer' if result.endswith('*') else ''} : not"
 
 

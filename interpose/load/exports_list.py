@@ -1,4 +1,6 @@
-"""Reads the lists of exported functions: runtime_exports.txt, driver_exports.txt, nvml_exports.txt, nccl_exports.txt."""
+"""Reads the lists of exported functions: runtime_exports.txt, driver_exports.txt, nvml_exports.txt, nccl_exports.txt,
+cufile_exports.txt.
+"""
 
 import re
 import sys
@@ -7,7 +9,8 @@ import typing
 
 class Export(typing.NamedTuple):
     name: str
-    kind: str   # Return type: "error", "pointer" or "struct:N".
+    kind: str   # Return type: "error", "pair" (of an error and a CUresult), "count" (or a negative error),
+                # "pointer" or "struct:N".
     since: int  # First CUDA version of a driver function; version of an NVML function (2: _v2); 0: none given.
     alias: str  # Function with this one as another name, or "".
     note: str   # Missing support: "", "not", "absent", or "partly …".
@@ -26,8 +29,8 @@ def parse(line):
         if note:
             raise ValueError("an alias has the support of its function: remove the text after the colon")
     kind = " ".join(words[1:]) or "error"
-    if not re.fullmatch(r"[A-Za-z_]\w*", name) or not re.fullmatch(r"error|pointer|struct:[1-9]\d*", kind):
-        raise ValueError("expected: a name, and its kind: error, pointer or struct:N")
+    if not re.fullmatch(r"[A-Za-z_]\w*", name) or not re.fullmatch(r"error|pair|count|pointer|struct:[1-9]\d*", kind):
+        raise ValueError("expected: a name, and its kind: error, pair, count, pointer or struct:N")
     if not re.fullmatch(r"|not|absent|partly \S.*", note):
         raise ValueError("expected after the colon: 'not', 'absent' or 'partly …'")
     return Export(name, kind, since, alias, note)

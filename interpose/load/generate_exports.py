@@ -7,7 +7,7 @@ first version and whether it counts as absent.
 
 With --forward-to, the functions instead jump to those of another library, through its table with versions. If this
 library is not loaded yet, libcuspan.so in the parent folder is loaded. If it cannot be loaded, each function returns
-the number of --alone.
+the number of --alone, as an error; functions that return counts, its negative.
 """
 
 import argparse
@@ -24,6 +24,11 @@ def definition(export, refuse, caller):
     head = "__attribute__((weak, visibility(\"default\")))"
     if kind == "error":
         return f'{head} int {name}(void) {{ return {refuse}("{name}"{caller}); }}'
+    if kind == "pair":
+        return (f"struct {name}_result {{ int error; int result; }};\n{head} struct {name}_result {name}(void) {{\n"
+                f'  const struct {name}_result result = {{{refuse}("{name}"{caller}), 0}};\n  return result;\n}}')
+    if kind == "count":
+        return f'{head} long {name}(void) {{ return -(long){refuse}("{name}"{caller}); }}'
     if kind == "pointer":
         return f'{head} void* {name}(void) {{ {refuse}("{name}"{caller}); return 0; }}'
     size = kind.split(":")[1]
@@ -55,9 +60,10 @@ def forwarding(exports, table, alone):
     function, size = 8, 24  # Offset of the address in struct entry, and size of a row.
     lines = [FINDING.replace("TABLE", table), '__asm__(".text\\n");',
              f'__asm__("cuspan_alone: mov ${alone}, %eax\\nret\\n");',
-             '__asm__("cuspan_alone_pointer: xor %eax, %eax\\nret\\n");']
+             '__asm__("cuspan_alone_pointer: xor %eax, %eax\\nret\\n");',
+             f'__asm__("cuspan_alone_count: mov $-{alone}, %rax\\nret\\n");']
     for row, export in enumerate(exports):
-        otherwise = "cuspan_alone_pointer" if export.kind == "pointer" else "cuspan_alone"
+        otherwise = {"pointer": "cuspan_alone_pointer", "count": "cuspan_alone_count"}.get(export.kind, "cuspan_alone")
         lines.append(f'__asm__(".globl {export.name}\\n.type {export.name}, @function\\n"\n'
                      f'        "{export.name}: mov cuspan_rows(%rip), %r11\\ntest %r11, %r11\\nje {otherwise}\\n"\n'
                      f'        "jmp *{row * size + function}(%r11)\\n.size {export.name}, . - {export.name}");')

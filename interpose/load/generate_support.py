@@ -1,10 +1,10 @@
 """Generates the table of CUDA functions printed by `cuspan support`, and the tables of docs/support.md.
 
-The sources are the export lists of the runtime, the driver, NVML and NCCL: interpose/load/runtime_exports.txt,
-interpose/driver/driver_exports.txt, interpose/nvml/nvml_exports.txt, interpose/nccl/nccl_exports.txt. They list
-missing support after a colon. Omitted are functions not called by name (__cuda…), second names (pnccl…), and twins
-for per-thread default streams. Driver and NVML functions with several versions (_v2, _v3, …) appear once, with the
-newest version under the name without a suffix.
+The sources are the export lists of the runtime, the driver, NVML, NCCL and cuFile: interpose/load/runtime_exports.txt,
+interpose/driver/driver_exports.txt, interpose/nvml/nvml_exports.txt, interpose/nccl/nccl_exports.txt,
+interpose/cufile/cufile_exports.txt. They list missing support after a colon. Omitted are functions not called by name
+(__cuda…), second names (pnccl…), and twins for per-thread default streams. Driver and NVML functions with several
+versions (_v2, _v3, …) appear once, with the newest version under the name without a suffix.
 """
 
 import argparse
@@ -15,8 +15,9 @@ import textwrap
 
 import exports_list
 
-HEADINGS = ("The runtime", "The driver", "The management library", "The library of collectives")
-LIBRARIES = ("libcudart 11 to 13", "libcuda (CUDA 13.0)", "libnvidia-ml (NVML 13)", "libnccl (NCCL 2.28)")
+HEADINGS = ("The runtime", "The driver", "The management library", "The library of collectives", "The library for files")
+LIBRARIES = ("libcudart 11 to 13", "libcuda (CUDA 13.0)", "libnvidia-ml (NVML 13)", "libnccl (NCCL 2.28)",
+             "libcufile (cuFile 1.20)")
 BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
 
 
@@ -44,7 +45,7 @@ def read_table(path):
 
 def family(name):
     """Common prefix of related functions: cudaGraphicsMapResources -> cudaGraphics."""
-    return re.match(r"(?:cu(?:da)?|nvml|nccl)(?:[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*)?", name).group()
+    return re.match(r"(?:cu(?:da|File)?|nvml|nccl)(?:[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*)?", name).group()
 
 
 def library_part(library, table):
@@ -60,7 +61,8 @@ def library_part(library, table):
     for name, status, _ in table:
         if status == "no":
             families.setdefault(family(name), []).append(name)
-    lines += ["Not supported:", ""]
+    if count["no"]:
+        lines += ["Not supported:", ""]
     for _, names in sorted(families.items()):
         lines += textwrap.wrap(", ".join(f"`{name}`" for name in names), width=100, initial_indent="- ",
                                subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -71,6 +73,8 @@ def document_part(tables):
     lines = [BEGIN]
     for heading, library, table in zip(HEADINGS, LIBRARIES, tables):
         lines += ["", f"### {heading}", "", *library_part(library, table)]
+        while lines[-1] == "":
+            lines.pop()
     return "\n".join([*lines, "", END])
 
 
@@ -93,7 +97,8 @@ def source_text(table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("lists", type=pathlib.Path, nargs=4, help="the lists of entry points: runtime, driver, NVML, NCCL")
+    parser.add_argument("lists", type=pathlib.Path, nargs=5,
+                        help="the lists of entry points: runtime, driver, NVML, NCCL, cuFile")
     parser.add_argument("--source", type=pathlib.Path, help="the C++ file to write")
     parser.add_argument("--document", type=pathlib.Path, help="the document whose tables to renew")
     options = parser.parse_args()

@@ -27,4 +27,8 @@ std::uint64_t LinkedRuntime(const void* address);
 // Empty if there is none. Once set, it is constant and valid forever. Threads: any, at any time.
 const char* ProgramsNccl();
 
+// Version of cuFile in the program (1150: 1.15): that of the file loaded as libcufile.so.0, with
+// its functions redirected to ours, or else the one of our own library. Threads: any, at any time.
+int ProgramsCufileVersion();
+
 }  // namespace cuspan

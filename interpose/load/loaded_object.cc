@@ -117,6 +117,7 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
   if (const VendorLibrary vendors = VendorLibraryAt(object.path, image);
       vendors != VendorLibrary::kNone) {
     if (vendors == VendorLibrary::kNccl) RememberNccl(object.path);
+    if (vendors == VendorLibrary::kCufile) RememberCufile(CufileVersion(image));
     const std::size_t count =
         ListVendorLibrary(vendors, image, ExportsFor(vendors), entry_list, TargetList::kCapacity);
     return EnterExports(object, image, file.fd(), count, lesser);

@@ -7,6 +7,8 @@
 
 // Generated (see CuspanFaceLibrary.cmake). Libraries of tests have none.
 extern "C" {
+extern const cuspan::load::FaceExport cuspan_cufile_exports[] __attribute__((weak));
+extern const std::size_t cuspan_cufile_exports_count __attribute__((weak));
 extern const cuspan::load::FaceExport cuspan_nvml_exports[] __attribute__((weak));
 extern const std::size_t cuspan_nvml_exports_count __attribute__((weak));
 extern const cuspan::load::FaceExport cuspan_nccl_exports[] __attribute__((weak));
@@ -19,8 +21,11 @@ namespace {
 // NVML_ERROR_NOT_SUPPORTED and ncclInvalidUsage, for any arguments.
 int RefuseNvml() { return 3; }
 int RefuseNccl() { return 5; }
+// CU_FILE_INTERNAL_ERROR, for functions declared by no header.
+long RefuseCufile() { return 5030; }
 
-std::uint64_t Destination(const char* name, const FaceTable& table, int (*refuse)()) {
+template <typename Refuse>
+std::uint64_t Destination(const char* name, const FaceTable& table, Refuse* refuse) {
   std::size_t low = 0;
   std::size_t high = table.count;
   while (low < high) {
@@ -46,6 +51,40 @@ std::uint64_t NcclDestination(const char* name, const void* from) {
   return Destination(name, *static_cast<const FaceTable*>(from), &RefuseNccl);
 }
 
+std::uint64_t CufileDestination(const char* name, const void* from) {
+  if (!StartsWith(name, "cuFile")) return 0;
+  return Destination(name, *static_cast<const FaceTable*>(from), &RefuseCufile);
+}
+
+// Reads a number. True if it ends with `end`; *at is behind it.
+bool ReadNumber(Bytes text, char end, std::size_t* at, unsigned* number) {
+  constexpr std::size_t kMaxDigits = 4;
+  const std::size_t first = *at;
+  *number = 0;
+  while (text.Holds(*at, 1) && *at - first < kMaxDigits && text.data[*at] >= '0' &&
+         text.data[*at] <= '9')
+    *number = *number * 10 + (text.data[(*at)++] - '0');
+  if (*at == first || !text.Holds(*at, 1) || text.data[*at] != static_cast<unsigned char>(end))
+    return false;
+  ++*at;
+  return true;
+}
+
+// The version in a text like "1.15.1.6"; 0 if it is none.
+int VersionIn(Bytes text) {
+  std::size_t at = 0;
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned patch = 0;
+  if (!ReadNumber(text, '.', &at, &major) || !ReadNumber(text, '.', &at, &minor) ||
+      !ReadNumber(text, '.', &at, &patch))
+    return 0;
+  return static_cast<int>(1000 * major + 10 * minor);
+}
+
+// Release of our own library's layouts, if the program brings none.
+constinit std::atomic<int> cufile_version{1150};
+
 constexpr std::size_t kMaxPath = 4096;  // Same as PATH_MAX.
 constinit char nccl_path[kMaxPath] = "";
 constinit std::atomic<bool> nccl_known{false};
@@ -56,6 +95,9 @@ FaceTable ExportsFor(VendorLibrary library) {
   if (library == VendorLibrary::kNvml && cuspan_nvml_exports != nullptr &&
       &cuspan_nvml_exports_count != nullptr)
     return {cuspan_nvml_exports, cuspan_nvml_exports_count};
+  if (library == VendorLibrary::kCufile && cuspan_cufile_exports != nullptr &&
+      &cuspan_cufile_exports_count != nullptr)
+    return {cuspan_cufile_exports, cuspan_cufile_exports_count};
   if (library == VendorLibrary::kNccl && cuspan_nccl_exports != nullptr &&
       &cuspan_nccl_exports_count != nullptr)
     return {cuspan_nccl_exports, cuspan_nccl_exports_count};
@@ -69,6 +111,9 @@ VendorLibrary VendorLibraryAt(const char* path, const ElfImage& image) {
     return VendorLibrary::kNvml;
   if (IsLibrary(path, "libnccl.so") && !image.Symbols(SHT_DYNSYM).Mentions("cuspan_nccl_exports"))
     return VendorLibrary::kNccl;
+  if (IsLibrary(path, "libcufile.so") &&
+      !image.Symbols(SHT_DYNSYM).Mentions("cuspan_cufile_exports"))
+    return VendorLibrary::kCufile;
   return VendorLibrary::kNone;
 }
 
@@ -79,10 +124,37 @@ std::size_t ListVendorLibrary(VendorLibrary library, const ElfImage& image, cons
       return ListExportedFunctions(image, &NvmlDestination, &table, entries, capacity);
     case VendorLibrary::kNccl:
       return ListExportedFunctions(image, &NcclDestination, &table, entries, capacity);
+    case VendorLibrary::kCufile:
+      return ListExportedFunctions(image, &CufileDestination, &table, entries, capacity);
     case VendorLibrary::kNone:
       break;
   }
   return 0;
+}
+
+int CufileVersion(const ElfImage& image) {
+  const SymbolTable symbols = image.Symbols(SHT_DYNSYM);
+  for (std::size_t i = 0; i < symbols.count(); ++i) {
+    const Elf64_Sym symbol = symbols.Get(i);
+    if (CompareNames(symbols.Name(symbol), "cuFileGetVersion") != 0) continue;
+    const Bytes code = CodeOfExported(image, "cuFileGetVersion");
+    // lea register, [rip + distance]: the address of a text.
+    constexpr std::size_t kSize = 7;
+    for (std::size_t at = 0; code.Holds(at, kSize); ++at) {
+      std::int32_t distance = 0;
+      if (code.data[at] != 0x48 || code.data[at + 1] != 0x8d ||
+          (code.data[at + 2] & 0xc7) != 0x05 || !code.Read(at + 3, &distance))
+        continue;
+      const std::uint64_t address =
+          symbol.st_value + at + kSize + static_cast<std::uint64_t>(std::int64_t{distance});
+      if (const int version = VersionIn(image.BytesFrom(address)); version != 0) return version;
+    }
+  }
+  return 0;
+}
+
+void RememberCufile(int version) {
+  if (version != 0) cufile_version.store(version, std::memory_order_relaxed);
 }
 
 void RememberNccl(const char* path) {
@@ -97,6 +169,8 @@ void RememberNccl(const char* path) {
 }  // namespace cuspan::load
 
 namespace cuspan {
+
+int ProgramsCufileVersion() { return load::cufile_version.load(std::memory_order_relaxed); }
 
 const char* ProgramsNccl() {
   return load::nccl_known.load(std::memory_order_acquire) ? load::nccl_path : "";
