@@ -38,6 +38,7 @@ LARGE = {
     "cuspan::Relay": (50, "frames, bulk data and credits over one transport"),
     "cuspan::AgentCluster": (50, "start, messages and end of a run's agents"),
     "cuspan::DeviceMemory": (50, "own, imported and mapped blocks of a device's memory"),
+    "cuspan::cufile::Statistics1": (55, "layout of CUfileStatsLevel1_t"),
     "cuspan::SharedRegion": (50, "pinned and managed memory in one window"),
     "cuspan::proxy::Completer": (50, "data of its thread and of the threads submitting to it"),
     "cuspan::AgentNode": (48, "owns all parts of an agent and joins them"),

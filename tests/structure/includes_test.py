@@ -31,6 +31,7 @@ FOLDERS_OF_INTERPOSE = {
     "driver": {"client", "calls", "driver", "load"},
     "nccl": {"client", "calls", "nccl", "load"},
     "nvml": {"client", "calls", "nvml"},
+    "cufile": {"client", "calls", "cufile", "load"},
     "store": {"client", "calls", "store"},
     "process": {"client", "process"},
     "load": {"load"},

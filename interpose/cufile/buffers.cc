@@ -1,0 +1,27 @@
+#include "interpose/cufile/buffers.h"
+
+namespace cuspan::cufile {
+
+bool Buffers::Add(std::uint64_t base, const Range& range) {
+  const MutexLock lock(mutex_);
+  return ranges_.emplace(base, range).second;
+}
+
+bool Buffers::Remove(std::uint64_t base, Range* range) {
+  const MutexLock lock(mutex_);
+  const auto known = ranges_.find(base);
+  if (known == ranges_.end()) return false;
+  *range = known->second;
+  ranges_.erase(known);
+  return true;
+}
+
+bool Buffers::Allows(std::uint64_t base, std::int64_t offset, std::uint64_t bytes) const {
+  const MutexLock lock(mutex_);
+  const auto known = ranges_.find(base);
+  if (known == ranges_.end() || bytes == 0) return true;
+  const std::uint64_t size = known->second.bytes;
+  return offset >= 0 && bytes <= size && static_cast<std::uint64_t>(offset) <= size - bytes;
+}
+
+}  // namespace cuspan::cufile
