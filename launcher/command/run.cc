@@ -172,6 +172,7 @@ Result<ProgramCommand> CommandOf(const RunOptions& options, Environment& environ
   }
   std::vector<std::string> names = {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUSPAN_SOCKET",
                                     "CUSPAN_SECRET"};
+  if (environment.Get(kCufileSettings)) names.emplace_back(kCufileSettings);
   for (std::string& name : SettingNames(environment)) names.push_back(std::move(name));
   if (kind == MpiKind::kOpenMpi) {
     std::vector<std::string> hosts;

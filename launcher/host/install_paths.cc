@@ -26,6 +26,7 @@ Result<InstallPaths> InstallPaths::Find() {
   paths.agent = bin / "cuspan-agent";
   paths.proxy = library / "cuspan-proxy";
   paths.slurm_shell = library / "cuspan-slurm-shell";
+  paths.cufile = library / "cufile.json";
   paths.job_shell = library / "cuspan-job-shell";
   paths.client = library / "libcuspan.so";
   paths.runtime = library / "runtime";

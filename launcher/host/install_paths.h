@@ -18,6 +18,7 @@ struct InstallPaths {
   std::string client;       // lib/cuspan/libcuspan.so, to be preloaded
   std::string runtime;      // lib/cuspan/runtime: libcudart and libcuda for the program
   std::string slurm_shell;  // lib/cuspan/cuspan-slurm-shell: starts agents in Slurm jobs
+  std::string cufile;       // lib/cuspan/cufile.json: settings of cuFile for the program
   std::string job_shell;    // lib/cuspan/cuspan-job-shell: the same in PBS and LSF jobs
 
   static Result<InstallPaths> Find();

@@ -1,5 +1,7 @@
 #include "launcher/run/client_environment.h"
 
+#include <unistd.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,9 @@ namespace {
 
 constexpr std::string_view kClientFile = "libcuspan.so";
 constexpr std::string_view kRuntimeFolder = "/lib/cuspan/runtime";
+constexpr std::string_view kCufileFile = "/lib/cuspan/cufile.json";
+// Used by cuFile if the variable is not set.
+constexpr const char* kCufileOfNode = "/etc/cufile.json";
 
 // Entries of `list`, split at any of `separators`, with `keep` true, joined by `joiner`.
 template <typename Keep>
@@ -62,6 +67,8 @@ void StripOuterRun(Environment& environment) {
   // outer run; without the mark, its client library would add that run's variables again.
   if (environment.Get("CUSPAN_SOCKET")) environment.Set("CUSPAN_SOCKET", "");
   environment.Unset("CUSPAN_SECRET");
+  if (environment.Get(kCufileSettings).value_or("").ends_with(kCufileFile))
+    environment.Unset(kCufileSettings);
   environment.Unset(RunKey::kVariable);
 }
 
@@ -70,6 +77,8 @@ void AddClient(Environment& environment, const InstallPaths& paths, const RunKey
   Prepend(environment, "LD_LIBRARY_PATH", paths.runtime);
   environment.Set("CUSPAN_SOCKET", key.Address());
   environment.Set("CUSPAN_SECRET", ToHex(key.secret));
+  if (!environment.Get(kCufileSettings) && ::access(kCufileOfNode, F_OK) != 0)
+    environment.Set(kCufileSettings, paths.cufile);
   // They described this node's GPUs. Values set later by the program's script refer to the run's.
   environment.Unset("CUDA_VISIBLE_DEVICES");
   environment.Unset("GPU_DEVICE_ORDINAL");

@@ -18,7 +18,7 @@ import generate_support  # noqa: E402: the same.
 
 LISTS = [ROOT / "interpose" / path
          for path in ("load/runtime_exports.txt", "driver/driver_exports.txt", "nvml/nvml_exports.txt",
-                      "nccl/nccl_exports.txt")]
+                      "nccl/nccl_exports.txt", "cufile/cufile_exports.txt")]
 
 # Functions named by 18 libraries and frameworks (imported, looked up, or contained as a string), and the libraries seen
 # calling them on a GPU.
@@ -69,7 +69,8 @@ class SupportTest(unittest.TestCase):
         tables = [generate_support.read_table(path) for path in LISTS]
         self.assertEqual(document, generate_support.with_document_part(document, tables),
                          "renew it: python3 interpose/load/generate_support.py interpose/load/runtime_exports.txt"
-                         " interpose/driver/driver_exports.txt interpose/nvml/nvml_exports.txt interpose/nccl/nccl_exports.txt --document docs/support.md")
+                         " interpose/driver/driver_exports.txt interpose/nvml/nvml_exports.txt interpose/nccl/nccl_exports.txt"
+                         " interpose/cufile/cufile_exports.txt --document docs/support.md")
 
 
 if __name__ == "__main__":

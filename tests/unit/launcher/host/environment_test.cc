@@ -9,9 +9,13 @@ namespace {
 
 using testing::UnorderedElementsAre;
 
-const InstallPaths kPaths{
-    "/p/bin/cuspan-agent",   "/p/lib/cuspan/cuspan-proxy",       "/p/lib/cuspan/libcuspan.so",
-    "/p/lib/cuspan/runtime", "/p/lib/cuspan/cuspan-slurm-shell", "/p/lib/cuspan/cuspan-job-shell"};
+const InstallPaths kPaths{"/p/bin/cuspan-agent",
+                          "/p/lib/cuspan/cuspan-proxy",
+                          "/p/lib/cuspan/libcuspan.so",
+                          "/p/lib/cuspan/runtime",
+                          "/p/lib/cuspan/cuspan-slurm-shell",
+                          "/p/lib/cuspan/cufile.json",
+                          "/p/lib/cuspan/cuspan-job-shell"};
 
 RunKey Key() {
   RunKey key;
@@ -41,14 +45,23 @@ TEST(RunKey, SecretsDifferInAnyByte) {
   }
 }
 
-TEST(AddClient, AddsTheFourVariablesAndNothingElse) {
+TEST(AddClient, AddsTheFiveVariablesAndNothingElse) {
   Environment environment({"PATH=/bin"});
   AddClient(environment, kPaths, Key());
   EXPECT_THAT(environment.entries(),
               UnorderedElementsAre("PATH=/bin", "LD_PRELOAD=/p/lib/cuspan/libcuspan.so",
                                    "LD_LIBRARY_PATH=/p/lib/cuspan/runtime",
+                                   "CUFILE_ENV_PATH_JSON=/p/lib/cuspan/cufile.json",
                                    "CUSPAN_SOCKET=cuspan-00010203040506ff",
                                    "CUSPAN_SECRET=000000000000000000000000000000ab"));
+}
+
+TEST(AddClient, KeepsTheUsersSettingsOfCufile) {
+  Environment environment({"CUFILE_ENV_PATH_JSON=/own.json"});
+  AddClient(environment, kPaths, Key());
+  EXPECT_EQ(environment.Get("CUFILE_ENV_PATH_JSON"), "/own.json");
+  StripOuterRun(environment);
+  EXPECT_EQ(environment.Get("CUFILE_ENV_PATH_JSON"), "/own.json");
 }
 
 TEST(AddClient, GoesAheadOfWhatWasThere) {
