@@ -77,7 +77,7 @@ begin "install Python's CUDA clients"
 clients=$(tests/clients/install.sh 2> >(tee "$step_log" >&2)) || failed
 echo "      $clients"
 
-begin "install headers of CUDA 12 and NVML"
+begin "install headers of CUDA 12, cuFile and NVML"
 headers=$(tests/clients/install.sh headers.txt 2> >(tee "$step_log" >&2)) || failed
 echo "      $headers"
 

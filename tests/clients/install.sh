@@ -4,7 +4,7 @@
 #   tests/clients/install.sh              those of requirements.txt, some 500 MB of downloads
 #   tests/clients/install.sh torch.txt    some 3 GB
 #   tests/clients/install.sh jax.txt      some 270 MB
-#   tests/clients/install.sh headers.txt  some 4 MB
+#   tests/clients/install.sh headers.txt  some 6 MB
 #
 # The folder is in the cache, ${XDG_CACHE_HOME:-~/.cache}/cuspan/clients: one per Python version and
 # version of the list.

@@ -5,7 +5,9 @@ import pathlib
 
 from harness import KINDS, Statistics, SystemTest, app, own_lines
 
-APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1] / "apps").glob("*.cu"))
+# cufile_test has the programs of cuFile.
+APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1] / "apps").glob("*.cu")
+              if not path.stem.startswith("cufile"))
 # Arguments of programs: smaller sizes for long runs on a software GPU, and actions not possible natively (continuing
 # after a fault, loading damaged code).
 ARGUMENTS = {"collectives": ["1001"], "completions": ["2"], "errors": ["reset"], "ipc": ["1000"], "latches": ["10"], "launch_waits": ["100"], "libraries": ["damaged"], "managed": ["30000"], "mapped": ["30000"],
