@@ -1,5 +1,6 @@
-// cuspan bench store: files read into device memory, by cuspanFileRead and by hand. Compares with
-// the same file read by a program on a GPU of this machine, if there is one.
+// cuspan bench store: files read into device memory, by cuspanFileRead, by cuFileRead and by hand.
+// Compares with the same file read by a program on a GPU of this machine, if there is one, and with
+// NVIDIA's library for cuFile, if it is given.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,9 +9,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "bench/common/child.h"
@@ -32,6 +36,7 @@ struct Options {
   std::vector<RelayKind> relays;
   std::vector<std::string> scenarios;
   std::string folder = "/var/tmp";
+  std::string cufile;  // NVIDIA's libcufile.so.0; empty: none.
   int mebibytes = 16384;
   int rounds = 3;
   std::string csv_path;
@@ -49,6 +54,7 @@ struct Case {
   std::string way;                 // The program's first argument.
   bool direct = false;
   std::string unit = "GB/s";
+  std::string library;         // NVIDIA's library in the program; empty: ours.
   std::vector<double> values;  // One for each round; empty: not possible here.
 };
 
@@ -77,13 +83,22 @@ Result<std::string> MakeFile(const std::string& folder, int mebibytes) {
   return path;
 }
 
-std::vector<Case> CasesOf(const Options& options, const std::string& cuspan) {
+std::vector<Case> CasesOf(const Options& options, const std::string& cuspan,
+                          const std::string& vendors) {
   const std::vector<std::string> here = {cuspan, "run", "--device", options.device, "--"};
   std::vector<Case> cases;
   const auto add = [&](const char* figure, const char* place, const std::string& relay,
                        const std::vector<std::string>& words, const char* way) {
-    cases.push_back({figure, place, relay, words, way, false, "GB/s", {}});
+    cases.push_back({figure, place, relay, words, way, false, "GB/s", "", {}});
     return &cases.back();
+  };
+  // Reads of NVIDIA's library for cuFile. By this name of the file, cuspan does not replace it.
+  const auto add_vendors = [&](const char* figure, const char* place, const std::string& relay,
+                               const std::vector<std::string>& words, const char* way) {
+    if (vendors.empty()) return;
+    Case* const made = add(figure, place, relay, words, way);
+    made->library = vendors;
+    if (std::string_view(way).starts_with("small")) made->unit = "us";
   };
   const auto away = [&](const std::string& relay, const char* files) {
     return std::vector<std::string>{
@@ -91,11 +106,17 @@ std::vector<Case> CasesOf(const Options& options, const std::string& cuspan) {
         "never", "--relay", relay,      "--files",      files,     "--"};
   };
   add("by 8 threads", "local", "", {}, "threads");
+  add_vendors("cuFileRead by NVIDIA's library", "local", "", {}, "cufile");
+  add_vendors("the same by 8 threads", "local", "", {}, "cufile-threads");
   add("cuspanFileRead", "same-node", "", here, "file");
+  add("cuFileRead", "same-node", "", here, "cufile");
+  add("cuFileRead by 8 threads", "same-node", "", here, "cufile-threads");
   for (const RelayKind relay : options.relays) {
     const std::string name(NameOf(relay));
     add("cuspanFileRead, the same file there", "agents", name, away(name, "auto"), "file");
+    add("cuFileRead, the same file there", "agents", name, away(name, "auto"), "cufile");
     add("cuspanFileRead, the program's file", "agents", name, away(name, "off"), "file");
+    add_vendors("NVIDIA's library in the program", "agents", name, away(name, "auto"), "cufile");
     add("by hand: read and copy", "agents", name, away(name, "auto"), "pipeline");
   }
   add("by 8 threads, O_DIRECT", "local", "", {}, "threads")->direct = true;
@@ -106,7 +127,9 @@ std::vector<Case> CasesOf(const Options& options, const std::string& cuspan) {
         true;
   }
   add("4 KiB, read and copy", "local", "", {}, "small-buffer")->unit = "us";
+  add_vendors("4 KiB, NVIDIA's library", "local", "", {}, "small-cufile");
   add("4 KiB, cuspanFileRead", "same-node", "", here, "small-file")->unit = "us";
+  add("4 KiB, cuFileRead", "same-node", "", here, "small-cufile")->unit = "us";
   for (const RelayKind relay : options.relays) {
     const std::string name(NameOf(relay));
     add("4 KiB, the same file there", "agents", name, away(name, "auto"), "small-file")->unit =
@@ -120,6 +143,7 @@ Status Measure(Case& measured, const std::string& program, const std::string& fi
   std::vector<std::string> words = measured.words;
   words.insert(words.end(), {program, measured.way, file, "1"});
   if (measured.direct) words.emplace_back("direct");
+  if (!measured.library.empty()) words.push_back(measured.library);
   CUSPAN_ASSIGN_OR_RETURN(const std::string text, Capture(words, measured.place == "local"));
   std::istringstream numbers(text);
   double value = 0;
@@ -139,6 +163,18 @@ const Case* Find(const std::vector<Case>& cases, const Case& like, const char* p
   return nullptr;
 }
 
+// NVIDIA's library doing the same: natively, or in a program whose GPU is elsewhere.
+const Case* FindVendors(const std::vector<Case>& cases, const Case& like) {
+  const bool small = like.unit == "us";
+  const char* const place = like.place == "agents" && !small ? "agents" : "local";
+  for (const Case& one : cases)
+    if (!one.library.empty() && one.place == place && one.direct == like.direct &&
+        one.way == (small ? "small-cufile" : "cufile") &&
+        (one.relay.empty() || one.relay == like.relay) && !one.values.empty())
+      return &one;
+  return nullptr;
+}
+
 // The median in relation to that of `to`; more is better. Empty without one.
 std::string Ratio(const Case& of, const Case* to) {
   if (to == nullptr || to == &of) return "";
@@ -151,7 +187,14 @@ Status Run(const Options& options, const Origin& origin) {
   CUSPAN_RETURN_IF_ERROR(MakeFiles({options.csv_path, options.json_path}));
   CUSPAN_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Create(options.folder));
   CUSPAN_ASSIGN_OR_RETURN(const std::string file, MakeFile(folder.path(), options.mebibytes));
-  std::vector<Case> cases = CasesOf(options, own + "/../../bin/cuspan");
+  std::string vendors;
+  if (!options.cufile.empty()) {
+    vendors = folder.path() + "/vendors-cufile.so";
+    std::error_code failed;
+    std::filesystem::copy_file(options.cufile, vendors, failed);
+    if (failed) return Status::Unavailable("--cufile {}: {}", options.cufile, failed.message());
+  }
+  std::vector<Case> cases = CasesOf(options, own + "/../../bin/cuspan", vendors);
   bool local = options.device != "soft";
   for (int round = 0; round < options.rounds; ++round)
     for (Case& one : cases) {
@@ -164,10 +207,12 @@ Status Run(const Options& options, const Origin& origin) {
 
   std::string table = Format(
       "a file of {} MiB, medians of {} rounds\n{:<38} {:<10} {:<5} {:>9} {:>5} "
-      "{:>11} {:>11}\n",
-      options.mebibytes, options.rounds, "", "place", "relay", "", "", "/ 8 threads", "/ by hand");
+      "{:>11} {:>11} {:>11}\n",
+      options.mebibytes, options.rounds, "", "place", "relay", "", "", "/ 8 threads", "/ by hand",
+      "/ NVIDIA's");
   std::string csv =
-      CsvHead(origin) + "scenario,figure,place,relay,unit,value,ratio_local,ratio_by_hand\n";
+      CsvHead(origin) +
+      "scenario,figure,place,relay,unit,value,ratio_local,ratio_by_hand,ratio_nvidia\n";
   nlohmann::json rows = nlohmann::json::array();
   for (const Case& one : cases) {
     if (one.values.empty()) continue;
@@ -175,15 +220,18 @@ Status Run(const Options& options, const Origin& origin) {
     const std::string to_local =
         Ratio(one, Find(cases, one, "local", one.unit == "us" ? "small-buffer" : "threads"));
     const std::string to_hand = Ratio(one, Find(cases, one, "agents", "pipeline"));
-    table += Format("{:<38} {:<10} {:<5} {:>9.2f} {:>5} {:>11} {:>11}\n", one.figure, one.place,
-                    one.relay, value, one.unit, to_local, to_hand);
-    csv += Format("bulk,\"{}\",{},{},{},{:.3f},{},{}\n", one.figure, one.place, one.relay, one.unit,
-                  value, to_local, to_hand);
-    nlohmann::json row = {{"scenario", "bulk"},     {"figure", one.figure},    {"place", one.place},
-                          {"relay", one.relay},     {"unit", one.unit},        {"value", value},
-                          {"ratio_local", nullptr}, {"ratio_by_hand", nullptr}};
+    const std::string to_vendors = Ratio(one, FindVendors(cases, one));
+    table += Format("{:<38} {:<10} {:<5} {:>9.2f} {:>5} {:>11} {:>11} {:>11}\n", one.figure,
+                    one.place, one.relay, value, one.unit, to_local, to_hand, to_vendors);
+    csv += Format("bulk,\"{}\",{},{},{},{:.3f},{},{},{}\n", one.figure, one.place, one.relay,
+                  one.unit, value, to_local, to_hand, to_vendors);
+    nlohmann::json row = {
+        {"scenario", "bulk"},     {"figure", one.figure},     {"place", one.place},
+        {"relay", one.relay},     {"unit", one.unit},         {"value", value},
+        {"ratio_local", nullptr}, {"ratio_by_hand", nullptr}, {"ratio_nvidia", nullptr}};
     if (!to_local.empty()) row["ratio_local"] = std::stod(to_local);
     if (!to_hand.empty()) row["ratio_by_hand"] = std::stod(to_hand);
+    if (!to_vendors.empty()) row["ratio_nvidia"] = std::stod(to_vendors);
     rows.push_back(std::move(row));
   }
   std::fputs(table.c_str(), stdout);
@@ -212,6 +260,11 @@ int main(int argc, char** argv) {
   app.add_option("--folder", options.folder,
                  "directory for the file, the same on all hosts (default: /var/tmp)")
       ->type_name("DIR");
+  app.add_option(
+         "--cufile", options.cufile,
+         "NVIDIA's libcufile.so.0, to compare with (the node needs what that library needs: "
+         "docs/files.md)")
+      ->type_name("FILE");
   app.add_option("--mebibytes", options.mebibytes, "size of the file (default: 16384)")
       ->type_name("N")
       ->check(Between(1, 1 << 20));

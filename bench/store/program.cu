@@ -1,11 +1,13 @@
 // Reads a file into device memory; a program as its users would write it.
 //
-//   bench-store-program WAY FILE ROUNDS [direct]
+//   bench-store-program WAY FILE ROUNDS [direct] [LIBRARY]
 //
 // WAY: threads (8 threads, each with two page-locked buffers of 1 MiB), pipeline (one thread with
-// two buffers of 4 MiB) or file (cuspanFileRead) read the whole file and print GB/s for each round.
-// small-buffer (through a page-locked buffer) and small-file (cuspanFileRead) read 4 KiB at a time,
-// wait each time, and print microseconds per read. "direct": without the page cache.
+// two buffers of 4 MiB), file (cuspanFileRead), cufile (one cuFileRead) or cufile-threads (8
+// threads with cuFileRead of 16 MiB) read the whole file and print GB/s for each round.
+// small-buffer (through a page-locked buffer), small-file (cuspanFileRead) and small-cufile
+// (cuFileRead) read 4 KiB at a time, wait each time, and print microseconds per read. "direct":
+// without the page cache. LIBRARY: a libcufile.so.0.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,6 +21,7 @@
 
 #include "bench/common/check_cuda.h"
 #include "include/cuspan/file.h"
+#include "interpose/cufile/api.h"
 
 namespace {
 
@@ -95,6 +98,45 @@ class DeviceFile {
   cudaStream_t stream_ = nullptr;
 };
 
+// cuFileRead of a library.
+class CufileFile {
+ public:
+  CufileFile(const char* path, int fd) {
+    namespace cufile = cuspan::cufile;
+    void* const library = ::dlopen(path, RTLD_NOW);
+    if (library == nullptr) Fail(::dlerror());
+    const auto add = reinterpret_cast<cufile::CallResult (*)(void**, cufile::Descriptor*)>(
+        ::dlsym(library, "cuFileHandleRegister"));
+    read_ = reinterpret_cast<decltype(read_)>(::dlsym(library, "cuFileRead"));
+    cufile::Descriptor descriptor = {};
+    descriptor.type = cufile::Descriptor::kFileDescriptor;
+    descriptor.fd = fd;
+    if (add == nullptr || read_ == nullptr) Fail(std::string(path) + " is no libcufile");
+    if (const int code = add(&handle_, &descriptor).code; code != 0)
+      Fail("cuFileHandleRegister returns " + std::to_string(code));
+  }
+  void Read(char* device, size_t bytes, size_t offset) {
+    const ssize_t done = read_(handle_, device, bytes, static_cast<off_t>(offset), 0);
+    if (done != static_cast<ssize_t>(bytes)) Fail("cuFileRead returns " + std::to_string(done));
+  }
+  // The same by 8 threads.
+  void ReadByThreads(char* device, size_t bytes) {
+    constexpr size_t kThreads = 8;
+    constexpr size_t kPart = size_t{16} << 20;
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < kThreads; ++i)
+      threads.emplace_back([=] {
+        for (size_t at = i * kPart; at < bytes; at += kThreads * kPart)
+          Read(device + at, std::min(kPart, bytes - at), at);
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  void* handle_ = nullptr;
+  ssize_t (*read_)(void*, void*, size_t, off_t, off_t) = nullptr;
+};
+
 // Calls read(number) for each of the small reads.
 template <typename Read>
 double SmallReads(Read&& read) {
@@ -108,7 +150,14 @@ double SmallReads(Read&& read) {
 int main(int argc, char** argv) {
   if (argc < 4) Fail("usage: see the beginning of program.cu");
   const std::string way = argv[1];
-  const int fd = ::open(argv[2], O_RDONLY | (argc > 4 ? O_DIRECT : 0));
+  bool direct = false;
+  const char* library = "libcufile.so.0";
+  for (int i = 4; i < argc; ++i)
+    if (std::strcmp(argv[i], "direct") == 0)
+      direct = true;
+    else
+      library = argv[i];
+  const int fd = ::open(argv[2], O_RDONLY | (direct ? O_DIRECT : 0));
   struct stat facts {};
   if (fd < 0 || ::fstat(fd, &facts) != 0) Fail(std::string(argv[2]) + ": " + std::strerror(errno));
   const auto size = static_cast<size_t>(facts.st_size);
@@ -117,6 +166,9 @@ int main(int argc, char** argv) {
   CHECK(cudaMalloc(&device, size));
   std::vector<Buffers> buffers;
   std::vector<DeviceFile> files;
+  std::vector<CufileFile> cufiles;
+  if (way == "cufile" || way == "cufile-threads" || way == "small-cufile")
+    cufiles.emplace_back(library, fd);
   if (way == "threads")
     for (int i = 0; i < 8; ++i) buffers.emplace_back(size_t{1} << 20);
   if (way == "pipeline") buffers.emplace_back(size_t{4} << 20);
@@ -134,6 +186,8 @@ int main(int argc, char** argv) {
       });
     if (way == "small-file")
       return SmallReads([&](int i) { files.front().Read(device, kSmall, small_offset(i)); });
+    if (way == "small-cufile")
+      return SmallReads([&](int i) { cufiles.front().Read(device, kSmall, small_offset(i)); });
     const auto start = Clock::now();
     if (way == "threads") {
       std::vector<std::thread> threads;
@@ -144,6 +198,10 @@ int main(int argc, char** argv) {
       buffers.front().Copy(fd, device, size, 0, 1);
     } else if (way == "file") {
       files.front().Read(device, size, 0);
+    } else if (way == "cufile") {
+      cufiles.front().Read(device, size, 0);
+    } else if (way == "cufile-threads") {
+      cufiles.front().ReadByThreads(device, size);
     } else {
       Fail("unknown way " + way);
     }
