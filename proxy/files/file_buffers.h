@@ -12,7 +12,7 @@ namespace cuspan::proxy {
 class FileBuffers {
  public:
   static constexpr std::size_t kCount = 32;
-  static constexpr std::size_t kBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kBytes = std::size_t{2} << 20;
 
   FileBuffers() = default;
   ~FileBuffers();

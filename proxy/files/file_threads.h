@@ -16,7 +16,7 @@ namespace cuspan::proxy {
 class FileThreads {
  public:
   // At most `count` threads.
-  explicit FileThreads(unsigned count = ForThisMachine()) : count_(count) {}
+  explicit FileThreads(unsigned count = Wanted()) : count_(count) {}
   ~FileThreads() { End(); }
   FileThreads(const FileThreads&) = delete;
 
@@ -29,7 +29,8 @@ class FileThreads {
   void Run(std::function<void()> task);
 
  private:
-  static unsigned ForThisMachine();
+  // Number of CUSPAN_FILE_THREADS.
+  static unsigned Wanted();
   void Loop();
 
   const unsigned count_;
