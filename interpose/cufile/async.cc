@@ -68,8 +68,13 @@ CallResult Enqueue(Session& session, const Arguments& arguments, CUstream stream
       arguments.file_offset == nullptr || arguments.base_offset == nullptr ||
       arguments.done == nullptr || arguments.base == nullptr)
     return Refuse(kInvalidValue, "an argument's address is null");
-  if (session.TableOf<Handles>().Find(NumberOf(arguments.handle)) == nullptr)
-    return Refuse(kHandleNotRegistered, "the file's handle is not registered");
+  const std::shared_ptr<Handle> handle =
+      session.TableOf<Handles>().Find(NumberOf(arguments.handle));
+  if (handle == nullptr) return Refuse(kHandleNotRegistered, "the file's handle is not registered");
+  if (!handle->Allows(arguments.opcode)) {
+    *arguments.done = Outcome::Of(kInvalidFileOpenFlag).value;
+    return Refuse(kInvalidFileOpenFlag, "the file's descriptor is not open for this");
+  }
   StreamTarget target;
   if (const CUresult unknown = session.streams().Resolve(stream, DefaultStream::kLegacy, &target);
       unknown != CUDA_SUCCESS)

@@ -28,6 +28,7 @@ Code CodeOf(const Outcome& outcome) {
     case kInvalidValue:
     case kHandleNotRegistered:
     case kInvalidFileOpenFlag:
+    case kInvalidMappingRange:
       return code;
     default:
       return kSuccess;
@@ -42,6 +43,10 @@ CallResult Batch::Submit(Session& session, std::span<const BatchEntry> entries) 
     const BatchEntry& entry = entries[i];
     if (entry.mode != BatchEntry::kOneBuffer || (entry.opcode != kRead && entry.opcode != kWrite))
       return Refuse(kBatchSubmitError, "the mode or the opcode of an entry is unknown");
+    if (entry.handle == nullptr)
+      return Refuse(kHandleNotRegistered, "the file's handle of an entry is null");
+    if (entry.buffer_offset < 0)
+      return Refuse(kInvalidValue, "the offset in an entry's memory is negative");
     Prepared& one = prepared[i];
     one.valid = one.operation.Prepare(session, RequestOf(entry), &one.outcome);
     if (one.valid) continue;

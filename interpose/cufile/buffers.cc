@@ -16,6 +16,11 @@ bool Buffers::Remove(std::uint64_t base, Range* range) {
   return true;
 }
 
+void Buffers::Clear() {
+  const MutexLock lock(mutex_);
+  ranges_.clear();
+}
+
 bool Buffers::Allows(std::uint64_t base, std::int64_t offset, std::uint64_t bytes) const {
   const MutexLock lock(mutex_);
   const auto known = ranges_.find(base);

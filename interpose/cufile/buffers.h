@@ -20,6 +20,7 @@ class Buffers {
   bool Add(std::uint64_t base, const Range& range);
   // False if it is not registered.
   bool Remove(std::uint64_t base, Range* range);
+  void Clear();
   // False if a range is registered at this address, and [offset, offset + bytes) leaves it.
   bool Allows(std::uint64_t base, std::int64_t offset, std::uint64_t bytes) const;
 

@@ -1,6 +1,8 @@
 // Opening, properties and parameters.
 #include "interpose/cufile/driver.h"
 
+#include "interpose/cufile/buffers.h"
+#include "interpose/cufile/handles.h"
 #include "interpose/load/load.h"
 
 namespace cuspan::cufile {
@@ -29,8 +31,12 @@ CallResult SetParameters(Body&& body) {
 // Sets a size with a function of its own. No effect while cuFile is open.
 CallResult SetSize(SizeParameter number, std::size_t value) {
   return Answer([&](Session& session) -> CallResult {
-    if (!Parameters::IsValid(number, value))
-      return Refuse(kInvalidValue, "the size is out of range");
+    if (!Parameters::IsValid(number, value)) {
+      // The limit of a device's memory has a code of its own.
+      const bool of_device = number == kMaxDeviceCache || number == kMaxDevicePinned;
+      const bool above = of_device && value > Parameters::RangeOf(number)->most;
+      return Refuse(above ? kUnsupportedLimit : kInvalidValue, "the size is out of range");
+    }
     Driver& driver = session.TableOf<Driver>();
     if (driver.uses() == 0) static_cast<void>(driver.parameters().SetSize(number, value));
     return {};
@@ -58,8 +64,13 @@ CUSPAN_EXPORT CallResult cuFileDriverOpen() {
 
 CUSPAN_EXPORT CallResult cuFileDriverClose() {
   return Answer([](Session& session) -> CallResult {
-    return session.TableOf<Driver>().Close() ? CallResult{}
-                                             : Refuse(kDriverNotInitialized, "cuFile is not open");
+    Driver& driver = session.TableOf<Driver>();
+    if (!driver.Close()) return Refuse(kDriverNotInitialized, "cuFile is not open");
+    if (driver.uses() == 0) {
+      session.TableOf<Buffers>().Clear();
+      session.TableOf<Handles>().CloseAll(session.TableOf<Files>());
+    }
+    return {};
   });
 }
 

@@ -100,6 +100,15 @@ std::shared_ptr<Handle> Handles::Take(std::uint64_t handle) {
   return known.empty() ? nullptr : std::move(known.mapped());
 }
 
+void Handles::CloseAll(Files& files) {
+  std::unordered_map<std::uint64_t, std::shared_ptr<Handle>> ended;
+  {
+    const MutexLock lock(mutex_);
+    ended.swap(handles_);
+  }
+  for (const auto& [number, handle] : ended) handle->Close(files);
+}
+
 void Handles::Forget(const ContextConnection& ended) {
   const MutexLock lock(mutex_);
   for (const auto& [number, handle] : handles_) handle->Forget(ended.number());

@@ -31,6 +31,9 @@ class Handle {
   std::uint64_t number() const { return number_; }
   // The program's file, for bytes in the program's memory.
   const FileBytes& bytes() const { return bytes_; }
+  bool Allows(Opcode opcode) const {
+    return opcode == kRead ? bytes_.access().reads : bytes_.access().writes;
+  }
   const Identity& identity() const { return identity_; }
   // The file for memory of a device, opened at the first call. Null after a failure: *outcome.
   std::shared_ptr<const ProgramFile> On(Session& session,
@@ -60,6 +63,8 @@ class Handles final : public ContextTable {
   std::shared_ptr<Handle> Find(std::uint64_t handle) const;
   // Removes it. Null for unknown ones.
   std::shared_ptr<Handle> Take(std::uint64_t handle);
+  // Removes and closes all.
+  void CloseAll(Files& files);
 
   void Forget(const ContextConnection& ended) override;
 

@@ -49,9 +49,9 @@ bool IsExtent(std::int64_t offset, std::uint64_t bytes) {
   return offset >= 0 && bytes <= static_cast<std::uint64_t>(kMax - offset);
 }
 
-// Reads up to these sizes take less time as copies of the program's memory: a proxy's answer costs
-// more than copying them once more. Measured on an H200: 4 KiB in 8.3 in place of 11.7 µs on one
-// node, in 19 in place of 35 µs over agents.
+// Up to these sizes, copies of the program's memory take less time: a proxy's answer costs more
+// than copying once more. Measured on an H200: 4 KiB are read in 9.8 in place of 13.6 µs on one
+// node, in 19 in place of 42 µs over agents.
 constexpr std::uint64_t kSmallHere = 16 * 1024;
 constexpr std::uint64_t kSmallAway = 64 * 1024;
 
@@ -117,8 +117,7 @@ bool Operation::Prepare(Session& session, const Request& request, Outcome* outco
   handle_ = session.TableOf<Handles>().Find(NumberOf(request.handle));
   if (handle_ == nullptr)
     return refuse(kHandleNotRegistered, "the file's handle is not registered");
-  const FileBytes::Access& access = handle_->bytes().access();
-  if (opcode_ == kRead ? !access.reads : !access.writes)
+  if (!handle_->Allows(opcode_))
     return refuse(kInvalidFileOpenFlag, "the file's descriptor is not open for this");
   if (!IsExtent(request.file_offset, request.bytes))
     return refuse(kInvalidValue, "the offset in the file or the size is out of range");
@@ -191,32 +190,38 @@ CUresult Operation::PostAnywhere(Session& session, End end) const {
   return result;
 }
 
-Outcome Operation::ReadThroughHost(Session& session) const {
+Outcome Operation::RunThroughHost(Session& session) const {
   const AlignedMemory buffer(bytes_);
   if (buffer.get() == nullptr) return Outcome::System(ENOMEM);
-  const FileOutcome done = handle_->bytes().Read({buffer.get(), bytes_}, offset_);
-  if (done.bytes == 0) return Outcome::Of(done.bytes, done.error);
   const FileStream own(session.TableOf<FileStreams>(), connection_);
   if (own.result() != CUDA_SUCCESS) return Outcome::Of(Error(own.result()));
+  const std::span<std::byte> bytes(buffer.get(), bytes_);
   CopyRequest copy;
-  copy.destination = memory_;
-  copy.source = buffer.get();
+  copy.sides = opcode_ == kRead ? CopySides::kHostToDevice : CopySides::kDeviceToHost;
+  copy.destination = opcode_ == kRead ? memory_ : bytes.data();
+  copy.source = opcode_ == kRead ? bytes.data() : memory_;
+  FileOutcome done{bytes_, 0};
+  if (opcode_ == kRead) done = handle_->bytes().Read(bytes, offset_);
   copy.bytes = done.bytes;
-  copy.sides = CopySides::kHostToDevice;
-  copy.asynchronous = true;  // The buffer is free when it returns.
-  CUresult result = session.copies().Copy(copy, {connection_, own.handle()});
-  std::uint64_t sequence = 0;
-  // Failures of the thread's earlier operations stay for its next call of CUDA.
-  if (result == CUDA_SUCCESS) result = connection_->WaitForStream(own.handle(), &sequence);
-  if (result != CUDA_SUCCESS) return Outcome::Of(Error(result));
-  connection_->channel().statistics().file_bytes_read.fetch_add(done.bytes,
-                                                                std::memory_order_relaxed);
+  // A copy to the device has taken the buffer's bytes when it returns.
+  copy.asynchronous = opcode_ == kRead;
+  if (copy.bytes != 0) {
+    CUresult result = session.copies().Copy(copy, {connection_, own.handle()});
+    std::uint64_t sequence = 0;
+    if (result == CUDA_SUCCESS && opcode_ == kRead)
+      result = connection_->WaitForStream(own.handle(), &sequence);
+    if (result != CUDA_SUCCESS) return Outcome::Of(Error(result));
+  }
+  if (opcode_ == kWrite) done = handle_->bytes().Write(bytes, offset_);
+  ChannelStatistics& statistics = connection_->channel().statistics();
+  (opcode_ == kRead ? statistics.file_bytes_read : statistics.file_bytes_written)
+      .fetch_add(done.bytes, std::memory_order_relaxed);
   return Outcome::Of(done.bytes, done.error);
 }
 
 Outcome Operation::RunOnDevice(Session& session) const {
-  if (opcode_ == kRead && bytes_ <= (connection_->place().relayed ? kSmallAway : kSmallHere))
-    return ReadThroughHost(session);
+  if (bytes_ <= (connection_->place().relayed ? kSmallAway : kSmallHere))
+    return RunThroughHost(session);
   const auto awaited = std::make_shared<Awaited>();
   const CUresult result =
       PostAnywhere(session, [awaited](const Outcome& outcome) { awaited->Set(outcome); });

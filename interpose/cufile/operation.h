@@ -61,8 +61,8 @@ class Operation {
   CUresult PostAnywhere(Session& session, End end) const;
   // The same. Waits.
   Outcome RunOnDevice(Session& session) const;
-  // A read by this process, and a copy.
-  Outcome ReadThroughHost(Session& session) const;
+  // The same by this process's own read or write, and a copy.
+  Outcome RunThroughHost(Session& session) const;
   // Measures it up to its end, also if it was not valid. The result owns nothing.
   Measurement Measure(Session& session, Transferred::Kind kind) const;
   // Either. Waits.

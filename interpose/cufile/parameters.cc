@@ -21,18 +21,21 @@ using Json = nlohmann::json;
 // Whole KiB of 64 bits.
 constexpr std::size_t kMaxKib = (std::numeric_limits<std::size_t>::max() >> 10) / 4 * 4;
 
-// Defaults and ranges were asked from NVIDIA's library (1.20.0.107), which finds the limits of the
-// last two ranges with kMaxKib by asking the GPU's BAR.
+// Size of an H200's BAR.
+constexpr std::size_t kBarKib = std::size_t{256} << 20;
+
+// Defaults and ranges of NVIDIA's library (1.20.0.107) on a node with an H200, as it answers
+// itself.
 constexpr std::array<SizeRange, kSizeParameters> kSizes{{
     {"/profile/cufile_stats", 0, 0, 3},
     {"/execution/max_io_queue_depth", 128, 1, 256},
-    {"/execution/max_io_threads", 8, 0, 128},
-    {"/execution/min_io_threshold_size_kb", 1024, 4, std::numeric_limits<std::uint32_t>::max()},
+    {"/execution/max_io_threads", 4, 0, 128},
+    {"/execution/min_io_threshold_size_kb", 8192, 4, std::numeric_limits<std::uint32_t>::max()},
     {"/execution/max_request_parallelism", 4, 0, 8},
     {"/properties/max_direct_io_size_kb", 16384, 64, 16384, 64},
-    {"/properties/max_device_cache_size_kb", 131072, 64, kMaxKib},
+    {"/properties/max_device_cache_size_kb", 131072, 0, kBarKib, 4},
     {"/properties/per_buffer_cache_size_kb", 1024, 64, 16384},
-    {"/properties/max_device_pinned_mem_size_kb", kMaxKib, 64, kMaxKib},
+    {"/properties/max_device_pinned_mem_size_kb", std::size_t{32} << 20, 64, kBarKib, 4},
     {"/properties/io_batchsize", 128, 1, 256},
     {"/properties/poll_mode_max_size_kb", 4, 4, kMaxKib, 4},
     {"/properties/max_batch_io_timeout_msecs", 5, 1, 1000},
