@@ -45,6 +45,7 @@ attempt() {  # NAME COMMAND…: runs it, at most $limit seconds
 
 for program in "$build"/tests/apps/static/*; do
   app=$(basename "$program")
+  [[ $app == cufile* ]] && continue # See below.
   attempt "native        $app" "$program"
   for kind in static shared; do
     binary=$build/tests/apps/$kind/$app
@@ -90,6 +91,16 @@ timeout "$limit" "$bad_input" > "$work/native.txt" || true
 timeout "$limit" "$cuspan" run --gpus 1 --device cuda -- "$bad_input" > "$work/through.txt" 2> "$work/err" || true
 attempt "results as native" python3 -B tests/system/bad_input.py "$work/native.txt" "$work/through.txt"
 attempt "what the driver does not survive" "$cuspan" run --gpus 1 --device cuda -- "$bad_input" --fatal
+
+# Built only if CMake has the headers of tests/clients/install.sh headers.txt.
+cufile=$build/tests/apps/static/cufile
+if [ -x "$cufile" ]; then
+  echo "== cuFile"
+  attempt "one node" "$cuspan" run --gpus 1 --device cuda -- "$cufile" "$work"
+  attempt "agents" "$cuspan" run --gpus 1 --device cuda --same-node never -- "$cufile" "$work"
+  timeout "$limit" "$cuspan" run --gpus 1 --device cuda -- "${cufile}_bad_input" > "$work/cufile.txt" || true
+  attempt "results as of NVIDIA's libraries" python3 -B tests/system/cufile_bad_input.py "$work/cufile.txt"
+fi
 
 echo "== PTX instructions"
 limit=600

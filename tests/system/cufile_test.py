@@ -6,6 +6,8 @@ import signal
 import subprocess
 import unittest
 
+import bad_input
+import cufile_bad_input
 from harness import KINDS, LOCAL, SystemTest, app, build, own_lines, program, ways
 
 HEADERS = os.environ.get("CUSPAN_HEADERS", "")
@@ -88,3 +90,25 @@ class Cufile(SystemTest):
                     self.fail(f"after {LIMIT_S} s there are still {self.processes()}")
                 self.assertEqual(output, "ended\n", errors)
                 self.assert_nothing_left()
+
+
+@unittest.skipUnless(HEADERS, "tests/clients/install.sh headers.txt has not run")
+class BadInput(SystemTest):
+    def run_program(self, way, *arguments):
+        path, self.relay = way
+        command = self.cuspan("run", "--gpus", "1", "--same-node", path, "--", app("cufile_bad_input", "static"), *arguments)
+        return self.run_command(command, self.environment(1)).stdout
+
+    def test_results_are_those_of_nvidias_libraries(self):
+        for way in ways():
+            with self.subTest(way=way):
+                self.assertEqual(cufile_bad_input.compare(self.run_program(way)), [])
+
+    def test_differences_are_of_calls_that_are_made(self):
+        native = bad_input.results(cufile_bad_input.NEW.read_text(encoding="utf-8"))
+        self.assertGreater(len(native), 1500)
+        for call, result in cufile_bad_input.differences().items():
+            self.assertNotEqual(native.get(call, result), result, call)
+
+    def test_nothing_ends_the_program(self):
+        self.assertIn("cufile_bad_input: PASS", self.run_program(LOCAL, "--fatal"))
