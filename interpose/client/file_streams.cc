@@ -7,24 +7,33 @@
 namespace cuspan {
 
 CUresult FileStreams::Take(ContextConnection& connection, std::uint64_t* stream) {
+  {
+    const MutexLock lock(mutex_);
+    if (const auto known = streams_.find(connection.number()); known != streams_.end()) {
+      std::vector<Stream>& streams = known->second;
+      const auto chosen = std::min_element(
+          streams.begin(), streams.end(),
+          [](const Stream& one, const Stream& other) { return one.operations < other.operations; });
+      if (chosen->operations == 0 || streams.size() >= kMaxStreams) {
+        ++chosen->operations;
+        *stream = chosen->handle;
+        return CUDA_SUCCESS;
+      }
+    }
+  }
+  // A post may wait for the receiving thread, and that one for the mutex.
+  StreamCreate create;
+  create.stream = NextHandle();
+  create.flags = CU_STREAM_NON_BLOCKING;
+  if (const CUresult result = connection.Post(create); result != CUDA_SUCCESS) return result;
   const MutexLock lock(mutex_);
   // After the context's end, Forget may be over.
-  if (const CUresult ended = connection.fault(); ended != CUDA_SUCCESS) return ended;
-  std::vector<Stream>& streams = streams_[connection.number()];
-  auto chosen = std::min_element(
-      streams.begin(), streams.end(),
-      [](const Stream& one, const Stream& other) { return one.operations < other.operations; });
-  const bool busy = chosen == streams.end() || chosen->operations != 0;
-  if (busy && streams.size() < kMaxStreams) {
-    StreamCreate create;
-    create.stream = NextHandle();
-    create.flags = CU_STREAM_NON_BLOCKING;
-    if (const CUresult result = connection.Post(create); result != CUDA_SUCCESS) return result;
-    streams.push_back({create.stream});
-    chosen = streams.end() - 1;
+  if (const CUresult ended = connection.fault(); ended != CUDA_SUCCESS) {
+    streams_.erase(connection.number());
+    return ended;
   }
-  ++chosen->operations;
-  *stream = chosen->handle;
+  streams_[connection.number()].push_back({create.stream, 1});
+  *stream = create.stream;
   return CUDA_SUCCESS;
 }
 

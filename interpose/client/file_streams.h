@@ -29,7 +29,8 @@ class FileStreams final : public ContextTable {
     std::uint64_t handle = 0;
     unsigned operations = 0;
   };
-  // More do not make an H200's copy engines or a proxy's file threads faster.
+  // More make neither copy engines nor a proxy's file threads faster. Several threads may exceed it
+  // by creating the last one at the same time.
   static constexpr std::size_t kMaxStreams = 32;
 
   Mutex mutex_;
