@@ -82,6 +82,14 @@ class Same(Files):
                         self.reads(process)
                     self.assertEqual(self.end(process), (["/file of the program is read on this node"], "8.6 MiB", "0 B"))
 
+    def test_by_cufile(self):
+        self.pair()
+        process = self.follow()
+        for _ in range(3):
+            self.reads(process, "cufile")
+        about, read, sent = self.end(process)
+        self.assertEqual((set(about), read, sent), ({"/file of the program is read on this node"}, "8.6 MiB", "0 B"))
+
     def test_by_a_link(self):
         self.pair()
         (self.here / "link").symlink_to("file")

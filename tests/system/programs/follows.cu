@@ -6,12 +6,15 @@
 //
 // If the file can not be opened, it shows the result and the explanation, and ends. Otherwise it
 // answers each line of its input: "read" reads the open file, "write" writes the bytes of the file
-// EXPECTED to it, "host" reads it behind a host function that changes it, and a number opens and
-// reads it so many times.
+// EXPECTED to it, "host" reads it behind a host function that changes it, "cufile" opens and reads
+// it by cuFile, and a number opens and reads it so many times.
+#include <dlfcn.h>
+
 #include <cstring>
 #include <string>
 
 #include "check.h"
+#include "interpose/cufile/api.h"
 #include "open_file.h"
 #include "whole_files.h"
 
@@ -41,15 +44,38 @@ cuspanFile_t Open(const Request& request) {
   return file;
 }
 
+// `bytes` of device memory are the whole of the file EXPECTED.
+bool IsEqual(const Request& request, const unsigned char* device, int64_t bytes) {
+  const Contents expected = ReadWhole(request.expected);
+  Contents found(expected.size());
+  CHECK(cudaMemcpy(found.data(), device, found.size(), cudaMemcpyDeviceToHost));
+  return bytes == static_cast<int64_t>(expected.size()) && found == expected;
+}
+
 bool IsReadEqual(const Request& request, cuspanFile_t file, unsigned char* device) {
   cuspanFileStatus_t status = {};
   FILE_CHECK(cuspanFileRead(file, device, kRoom, 0, nullptr, &status));
   CHECK(cudaStreamSynchronize(nullptr));
-  const Contents expected = ReadWhole(request.expected);
-  Contents found(expected.size());
-  CHECK(cudaMemcpy(found.data(), device, found.size(), cudaMemcpyDeviceToHost));
-  return status.result == CUSPAN_FILE_SUCCESS &&
-         status.bytes == static_cast<int64_t>(expected.size()) && found == expected;
+  return status.result == CUSPAN_FILE_SUCCESS && IsEqual(request, device, status.bytes);
+}
+
+bool IsReadEqualByCufile(const Request& request, unsigned char* device) {
+  namespace cufile = cuspan::cufile;
+  void* const library = dlopen("libcufile.so.0", RTLD_NOW);
+  const auto add = reinterpret_cast<cufile::CallResult (*)(void**, cufile::Descriptor*)>(
+      dlsym(library, "cuFileHandleRegister"));
+  const auto read = reinterpret_cast<ssize_t (*)(void*, void*, size_t, off_t, off_t)>(
+      dlsym(library, "cuFileRead"));
+  const auto end = reinterpret_cast<void (*)(void*)>(dlsym(library, "cuFileHandleDeregister"));
+  cufile::Descriptor descriptor{};
+  descriptor.type = cufile::Descriptor::kFileDescriptor;
+  descriptor.fd = ::open(request.path, request.descriptor_flags);
+  void* handle = nullptr;
+  const bool added = add(&handle, &descriptor).code == cufile::kSuccess;
+  const ssize_t bytes = read(handle, device, kRoom, 0, 0);
+  end(handle);
+  ::close(descriptor.fd);
+  return added && IsEqual(request, device, bytes);
 }
 
 void Change(void* path) {
@@ -106,6 +132,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(line, "read\n") == 0) equal = IsReadEqual(request, file, device);
     if (std::strcmp(line, "write\n") == 0) equal = Write(request, file, device);
     if (std::strcmp(line, "host\n") == 0) equal = IsReadEqualBehindHost(request, file, device);
+    if (std::strcmp(line, "cufile\n") == 0) equal = IsReadEqualByCufile(request, device);
     for (long i = std::atol(line); i > 0; --i) {
       const cuspanFile_t other = Open(request);
       equal = IsReadEqual(request, other, device) && equal;
