@@ -30,7 +30,7 @@ CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, s
     if (const CUresult started = transfers.StartSender(); started != CUDA_SUCCESS) return started;
   op.transfer = transfers.Begin(SpanOf(rows, source, 0, bytes));
   if (const CUresult result = there.connection->Post(op); result != CUDA_SUCCESS) {
-    transfers.Forget(op.transfer);
+    static_cast<void>(transfers.Forget(op.transfer));
     return result;
   }
   if (later) {
@@ -56,7 +56,7 @@ CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
   op.transfer = transfers.BeginIncoming(incoming);
   std::uint64_t sequence = 0;
   if (const CUresult result = there.connection->Post(op, &sequence); result != CUDA_SUCCESS) {
-    transfers.Forget(op.transfer);
+    static_cast<void>(transfers.Forget(op.transfer));
     return result;
   }
   if (later) return CUDA_SUCCESS;

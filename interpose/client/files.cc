@@ -307,6 +307,7 @@ CUresult Files::Post(const std::shared_ptr<const ProgramFile>& file, const Strea
   ContextConnection& connection = *there.connection;
   const TransferKey pending{connection.number(), op.transfer};
   *status = {0, FileResult::kPending, 0};
+  const bool reports = at_end != nullptr;
   auto outcome = std::make_shared<Incoming>();
   outcome->destination = reinterpret_cast<std::byte*>(status);
   outcome->bytes = sizeof *status;
@@ -332,9 +333,10 @@ CUresult Files::Post(const std::shared_ptr<const ProgramFile>& file, const Strea
   op.status = connection.transfers().BeginIncoming(std::move(outcome));
   const CUresult result = connection.Post(op);
   if (result == CUDA_SUCCESS) return result;
-  connection.transfers().Forget(op.status);
+  const bool forgotten = connection.transfers().Forget(op.status);
   EndPending(pending);
-  return result;
+  // The loss of the device has ended it.
+  return reports && !forgotten ? CUDA_SUCCESS : result;
 }
 
 CUresult Files::Read(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there,
@@ -366,7 +368,7 @@ CUresult Files::Write(const std::shared_ptr<const ProgramFile>& file, const Stre
   op.transfer = transfers.BeginIncoming(std::move(incoming));
   filled.SetTransfer(op.transfer);
   const CUresult result = Post(file, there, op, extent, status, std::move(at_end));
-  if (result != CUDA_SUCCESS) transfers.Forget(op.transfer);
+  if (result != CUDA_SUCCESS) static_cast<void>(transfers.Forget(op.transfer));
   return result;
 }
 
@@ -376,7 +378,8 @@ bool Files::OnWanted(const std::shared_ptr<ContextConnection>& connection,
   {
     const MutexLock lock(mutex_);
     const auto found = pending_.find({connection->number(), wanted.transfer});
-    if (found == pending_.end()) return false;
+    // A fault has ended it: the proxy did not know that yet.
+    if (found == pending_.end()) return connection->fault() != CUDA_SUCCESS;
     Pending& pending = found->second;
     if (!pending.awaits_request || wanted.offset != pending.extent.offset ||
         wanted.bytes != pending.extent.bytes)

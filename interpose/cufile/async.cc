@@ -25,22 +25,21 @@ struct Arguments {
   Request Read() const { return {opcode, handle, base, *base_offset, *bytes, *file_offset}; }
 };
 
-// Lets the stream go on behind its operation.
-void GoOn(const std::weak_ptr<ContextConnection>& of_stream, std::uint64_t signal) {
-  const std::shared_ptr<ContextConnection> connection = of_stream.lock();
-  if (connection == nullptr) return;
-  static_cast<void>(connection->coherence().SendUpdates());
+// Lets a stream go on behind its operation.
+void GoOn(ContextConnection& stream, std::uint64_t signal) {
+  static_cast<void>(stream.coherence().SendUpdates());
   Signal over;
   over.signal = signal;
-  static_cast<void>(connection->Post(over));  // A lost device has no waiting streams.
+  static_cast<void>(stream.Post(over));  // A lost device has no waiting streams.
 }
 
 // Runs an operation; its stream waits. Called on the thread of arguments.
 void RunInOrder(Session& session, const Arguments& arguments,
                 const std::weak_ptr<ContextConnection>& of_stream, std::uint64_t signal) {
-  if (const auto connection = of_stream.lock())
-    // The stream's work so far may have written the arguments.
-    static_cast<void>(connection->Synchronized(false));
+  const std::shared_ptr<ContextConnection> stream = of_stream.lock();
+  if (stream == nullptr || stream->fault() != CUDA_SUCCESS) return;
+  // The stream's work so far may have written the arguments.
+  static_cast<void>(stream->Synchronized(false));
   Operation operation;
   Outcome outcome;
   const bool valid = operation.Prepare(session, arguments.Read(), &outcome);
@@ -48,8 +47,11 @@ void RunInOrder(Session& session, const Arguments& arguments,
       [arguments, of_stream, signal,
        measurement = operation.Measure(session, Transferred::Kind::kSingle)](const Outcome& ended) {
         measurement.End(ended);
+        const std::shared_ptr<ContextConnection> waiting = of_stream.lock();
+        // Once the program knows of a loss, its variables may be gone.
+        if (waiting == nullptr || waiting->fault() != CUDA_SUCCESS) return;
         *arguments.done = ended.value;
-        GoOn(of_stream, signal);
+        GoOn(*waiting, signal);
       };
   if (!valid) return finish(outcome);
   StreamFlagTable& streams = session.TableOf<StreamFlagTable>();
@@ -61,6 +63,14 @@ void RunInOrder(Session& session, const Arguments& arguments,
     streams.arguments().Run([finish, done] { finish(done); });
   });
   if (posted != CUDA_SUCCESS) finish(Outcome::Of(Error(posted)));
+}
+
+// Opens the file for the device of the memory. A failure is found again in the stream's order.
+void OpenFor(Session& session, Handle& handle, const void* base) {
+  if (session.addresses().Classify(base).kind != PointerKind::kDevice) return;
+  Outcome unused;
+  if (const auto connection = session.addresses().ConnectionOf(base))
+    static_cast<void>(handle.On(session, connection, &unused));
 }
 
 CallResult Enqueue(Session& session, const Arguments& arguments, CUstream stream) {
@@ -96,9 +106,11 @@ CallResult Enqueue(Session& session, const Arguments& arguments, CUstream stream
           [done = arguments.done, measurement = operation.Measure(
                                       session, Transferred::Kind::kSingle)](const Outcome& ended) {
             measurement.End(ended);
-            *done = ended.value;
+            if (!ended.lost) *done = ended.value;
           }));
   }
+  // Opening may take long: not on the thread of arguments.
+  OpenFor(session, *handle, arguments.base);
   if (!streams.Start()) return Refuse(kNoMemory, "the system allows no further thread");
   StreamWaitSignal wait;
   wait.stream = target.stream;
@@ -106,9 +118,9 @@ CallResult Enqueue(Session& session, const Arguments& arguments, CUstream stream
   const std::weak_ptr<ContextConnection> of_stream = target.connection;
   const CUresult result = session.events().WhenReached(
       target, [&session, &streams, arguments, of_stream, signal = wait.signal](CUresult reached) {
-        streams.arguments().Run([&session, arguments, of_stream, signal, reached] {
-          if (reached == CUDA_SUCCESS) return RunInOrder(session, arguments, of_stream, signal);
-          *arguments.done = Outcome::Of(kCudaDriverError).value;
+        if (reached != CUDA_SUCCESS) return;  // The program may know it already.
+        streams.arguments().Run([&session, arguments, of_stream, signal] {
+          RunInOrder(session, arguments, of_stream, signal);
         });
       });
   return ResultOf(result != CUDA_SUCCESS ? result : target.connection->Post(wait));

@@ -1,4 +1,6 @@
 // Batches.
+#include <chrono>
+
 #include "interpose/cufile/batch_queue.h"
 #include "interpose/cufile/driver.h"
 #include "interpose/cufile/statistics.h"
@@ -40,11 +42,12 @@ CUSPAN_EXPORT CallResult cuFileBatchIOSubmit(void* batch, unsigned count, BatchE
                                              unsigned) {
   return AnswerAboutBatch(batch, [&](Session& session, Batch& known) -> CallResult {
     const bool valid = entries != nullptr && count > 0 && count <= known.capacity();
+    const auto begun = std::chrono::steady_clock::now();
     const CallResult result =
         valid ? known.Submit(session, {entries, count})
               : Refuse(kBatchSubmitError, "there are no entries, or more than the batch may have");
-    session.TableOf<Driver>().statistics().Note(&Statistics1::batch_submit,
-                                                result.code == kSuccess);
+    session.TableOf<Driver>().statistics().NoteSubmit(result.code == kSuccess,
+                                                      std::chrono::steady_clock::now() - begun);
     return result;
   });
 }
@@ -74,7 +77,7 @@ CUSPAN_EXPORT void cuFileBatchIODestroy(void* batch) {
     session.TableOf<Driver>().statistics().Note(&Statistics1::batch_destroy, known != nullptr);
     if (known == nullptr) return Refuse(kInvalidBatch, "the batch does not exist");
     known->Cancel();
-    known->WaitUntilIdle();
+    known->End();
     return {};
   }));
 }

@@ -58,6 +58,7 @@ CallResult Batch::Submit(Session& session, std::span<const BatchEntry> entries) 
   std::uint64_t number = 0;
   {
     const MutexLock lock(mutex_);
+    if (closed_) return Refuse(kInvalidBatch, "the batch is destroyed");
     if (entries.size() > capacity_ - std::min<std::size_t>(capacity_, running_ + events_.size()))
       return Refuse(kBatchFull,
                     "the batch has no room for these entries: get the status of others");
@@ -75,7 +76,7 @@ void Batch::Begin(Session& session, std::uint64_t number, void* cookie, const Pr
                     measurement = operation.Measure(session, Transferred::Kind::kBatchEntry)](
                        const Outcome& done, bool cancelled) {
     measurement.End(done);
-    batch->End(cookie, cancelled ? kCancelled : done.failed() ? kFailed : kComplete, done);
+    batch->EndEntry(cookie, cancelled ? kCancelled : done.failed() ? kFailed : kComplete, done);
   };
   if (!prepared.valid) return end(prepared.outcome, false);
   if (operation.on_host())
@@ -89,7 +90,7 @@ void Batch::Begin(Session& session, std::uint64_t number, void* cookie, const Pr
   if (posted != CUDA_SUCCESS) end(Outcome::Of(Error(posted)), false);
 }
 
-void Batch::End(void* cookie, EntryState state, const Outcome& outcome) {
+void Batch::EndEntry(void* cookie, EntryState state, const Outcome& outcome) {
   // Errors of the system have no errno here: their number stands for them.
   const std::int64_t value = outcome.error != 0 ? -std::int64_t{outcome.error} : outcome.value;
   const MutexLock lock(mutex_);
@@ -110,7 +111,8 @@ unsigned Batch::Report(unsigned least, std::span<BatchEvent> events, const times
     constexpr std::chrono::seconds kLongest = std::chrono::hours(24 * 365);
     const auto seconds =
         std::chrono::seconds(std::clamp<std::int64_t>(limit->tv_sec, 0, kLongest.count()));
-    const auto wait = seconds + std::chrono::nanoseconds(std::max<std::int64_t>(limit->tv_nsec, 0));
+    const auto wait = seconds + std::chrono::nanoseconds(
+                                    std::clamp<std::int64_t>(limit->tv_nsec, 0, 999'999'999));
     ended_.wait_for(lock, wait, enough);
   }
   unsigned reported = 0;
@@ -131,8 +133,9 @@ bool Batch::IsCancelled(std::uint64_t number) const {
   return number <= cancelled_;
 }
 
-void Batch::WaitUntilIdle() {
+void Batch::End() {
   MutexLock lock(mutex_);
+  closed_ = true;
   // Entries end with their devices at the latest.
   ended_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) { return running_ == 0; });
 }

@@ -30,8 +30,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   unsigned Report(unsigned least, std::span<BatchEvent> events, const timespec* limit);
   // Entries submitted before that have not begun end as kCancelled.
   void Cancel();
-  // Waits until the memory of all entries is free again.
-  void WaitUntilIdle();
+  // Takes no more entries, and waits until the memory of all of them is free again.
+  void End();
 
  private:
   // True if the submit of this number was cancelled.
@@ -42,12 +42,13 @@ class Batch : public std::enable_shared_from_this<Batch> {
     bool valid = false;
   };
   void Begin(Session& session, std::uint64_t number, void* cookie, const Prepared& prepared);
-  void End(void* cookie, EntryState state, const Outcome& outcome);
+  void EndEntry(void* cookie, EntryState state, const Outcome& outcome);
 
   const unsigned capacity_;
   mutable Mutex mutex_;
   std::condition_variable ended_;
   unsigned running_ CUSPAN_GUARDED_BY(mutex_) = 0;
+  bool closed_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::uint64_t submits_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::uint64_t cancelled_ CUSPAN_GUARDED_BY(mutex_) = 0;    // Submits up to this one are.
   std::deque<BatchEvent> events_ CUSPAN_GUARDED_BY(mutex_);  // Ended, and not reported.

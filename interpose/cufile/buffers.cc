@@ -1,5 +1,7 @@
 #include "interpose/cufile/buffers.h"
 
+#include "interpose/client/context_connection.h"
+
 namespace cuspan::cufile {
 
 bool Buffers::Add(std::uint64_t base, const Range& range) {
@@ -19,6 +21,13 @@ bool Buffers::Remove(std::uint64_t base, Range* range) {
 void Buffers::Clear() {
   const MutexLock lock(mutex_);
   ranges_.clear();
+}
+
+void Buffers::Forget(const ContextConnection& ended) {
+  const MutexLock lock(mutex_);
+  std::erase_if(ranges_, [number = ended.number()](const auto& entry) {
+    return entry.second.connection == number;
+  });
 }
 
 bool Buffers::Allows(std::uint64_t base, std::int64_t offset, std::uint64_t bytes) const {

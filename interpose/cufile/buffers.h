@@ -5,16 +5,18 @@
 #include <map>
 
 #include "common/mutex.h"
+#include "interpose/client/base/context.h"
 #include "interpose/cufile/results.h"
 
 namespace cuspan::cufile {
 
 // Threads: any. A table of the session.
-class Buffers {
+class Buffers final : public ContextTable {
  public:
   struct Range {
     std::uint64_t bytes = 0;
-    int device = -1;  // -1: memory of the program.
+    int device = -1;               // -1: memory of the program.
+    std::uint64_t connection = 0;  // ContextConnection::number() of a device's memory.
   };
   // False if the address is registered already.
   bool Add(std::uint64_t base, const Range& range);
@@ -23,6 +25,8 @@ class Buffers {
   void Clear();
   // False if a range is registered at this address, and [offset, offset + bytes) leaves it.
   bool Allows(std::uint64_t base, std::int64_t offset, std::uint64_t bytes) const;
+
+  void Forget(const ContextConnection& ended) override;
 
  private:
   mutable Mutex mutex_;

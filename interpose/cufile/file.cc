@@ -33,7 +33,10 @@ CallResult RegisterBuffer(Session& session, const void* base, std::size_t bytes)
   if (on_device && session.addresses().RunsOver(base, bytes))
     return Refuse(kPointerRangeError, "the range leaves the memory allocated there");
   const int device = on_device ? kind.device : -1;
-  if (!session.TableOf<Buffers>().Add(AddressOf(base), {bytes, device}))
+  std::shared_ptr<ContextConnection> connection;
+  if (on_device) connection = session.addresses().ConnectionOf(base);
+  const std::uint64_t number = connection != nullptr ? connection->number() : 0;
+  if (!session.TableOf<Buffers>().Add(AddressOf(base), {bytes, device, number}))
     return Refuse(kMemoryAlreadyRegistered, "memory at this address is registered");
   session.TableOf<Driver>().statistics().NoteBuffer(device, static_cast<std::int64_t>(bytes));
   return {};

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/log.h"
 #include "interpose/client/base/handles.h"
@@ -74,15 +75,16 @@ CallResult Handles::Register(int fd, std::uint64_t* handle) {
   const int flags = ::fcntl(fd, F_GETFL);
   if ((flags & (O_APPEND | O_NONBLOCK | O_PATH)) != 0)
     return Refuse(kInvalidFileOpenFlag, "O_APPEND, O_NONBLOCK and O_PATH are not supported");
-  // The program may close its own before the file is opened for a device.
-  UniqueFd own = AnotherDescriptor(fd);
-  if (!own.valid()) return Refuse(kNewDescriptorFailed, "the process has no descriptor left");
-  auto made = std::make_shared<Handle>(NextHandle(), FileBytes(std::move(own), *access),
-                                       Handle::Identity{fd, facts.st_dev, facts.st_ino});
+  const Handle::Identity identity{fd, facts.st_dev, facts.st_ino};
   const MutexLock lock(mutex_);
   for (const auto& [number, known] : handles_)
-    if (known->identity() == made->identity())
+    if (known->identity() == identity)
       return Refuse(kHandleAlreadyRegistered, "the descriptor is registered already");
+  // The program may close its own before the file is opened for a device. (Closing a duplicate ends
+  // the process's locks on the file.)
+  UniqueFd own = AnotherDescriptor(fd);
+  if (!own.valid()) return Refuse(kNewDescriptorFailed, "the process has no descriptor left");
+  auto made = std::make_shared<Handle>(NextHandle(), FileBytes(std::move(own), *access), identity);
   *handle = made->number();
   handles_.emplace(made->number(), std::move(made));
   return {};
@@ -110,8 +112,12 @@ void Handles::CloseAll(Files& files) {
 }
 
 void Handles::Forget(const ContextConnection& ended) {
-  const MutexLock lock(mutex_);
-  for (const auto& [number, handle] : handles_) handle->Forget(ended.number());
+  std::vector<std::shared_ptr<Handle>> all;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [number, handle] : handles_) all.push_back(handle);
+  }
+  for (const auto& handle : all) handle->Forget(ended.number());
 }
 
 }  // namespace cuspan::cufile

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <span>
 
 #include "interpose/cufile/driver.h"
 #include "interpose/cufile/statistics.h"
@@ -34,18 +36,19 @@ class Layout {
   std::byte* place_;
 };
 
-AllDeviceStatistics AllDevices(const Session& session, const Statistics& statistics) {
-  AllDeviceStatistics all{};
-  const auto devices = statistics.devices();
+std::unique_ptr<AllDeviceStatistics> AllDevices(const Session& session,
+                                                const Statistics& statistics) {
+  auto made = std::make_unique<AllDeviceStatistics>();
+  AllDeviceStatistics& all = *made;
   const std::size_t count =
-      std::min(static_cast<std::size_t>(session.devices().count()), devices.size());
+      std::min(static_cast<std::size_t>(session.devices().count()), kMaxDevicesOfStatistics);
   all.count = static_cast<std::uint32_t>(count);
+  statistics.Copy(std::span(all.devices).first(count));
   for (std::size_t i = 0; i < count; ++i) {
-    all.devices[i] = devices[i];
     const auto& uuid = session.devices().description(static_cast<int>(i)).uuid;
     std::memcpy(all.devices[i].uuid, uuid.data(), sizeof all.devices[i].uuid);
   }
-  return all;
+  return made;
 }
 
 // add(Layout&, const Session&, const Statistics&) writes what the level has.
@@ -126,6 +129,6 @@ CUSPAN_EXPORT CallResult cuFileGetStatsL3(void* place) {
                      [](Layout& layout, const Session& session, const Statistics& statistics) {
                        layout.Add(statistics.basic());
                        layout.Add(statistics.histograms());
-                       layout.Add(AllDevices(session, statistics));
+                       layout.Add(*AllDevices(session, statistics));
                      });
 }

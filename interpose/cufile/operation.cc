@@ -160,7 +160,7 @@ CUresult Operation::PostTo(Session& session, const StreamTarget& there, End end)
   auto status = std::make_shared<FileStatus>();
   FileStatus* const place = status.get();
   FileEnd at_end = [status = std::move(status), end = std::move(end)](CUresult result) {
-    end(result == CUDA_SUCCESS ? Outcome::Of(*status) : Outcome::Of(kCudaDriverError));
+    end(result == CUDA_SUCCESS ? Outcome::Of(*status) : Outcome::Lost());
   };
   const FileExtent extent{AddressOf(memory_), bytes_, offset_};
   Files& files = session.TableOf<Files>();
@@ -169,9 +169,14 @@ CUresult Operation::PostTo(Session& session, const StreamTarget& there, End end)
 }
 
 CUresult Operation::Post(Session& session, const StreamTarget& there, End end) const {
-  return session.events().OnDevice(there, connection_, [&](const StreamTarget& own) {
-    return PostTo(session, own, std::move(end));
-  });
+  bool posted = false;
+  const CUresult result =
+      session.events().OnDevice(there, connection_, [&](const StreamTarget& own) {
+        const CUresult done = PostTo(session, own, std::move(end));
+        posted = done == CUDA_SUCCESS;
+        return done;
+      });
+  return posted ? CUDA_SUCCESS : result;
 }
 
 CUresult Operation::PostAnywhere(Session& session, End end) const {

@@ -1,17 +1,19 @@
 #include "interpose/cufile/parameters.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
+#include "common/file_bytes.h"
 #include "common/log.h"
+#include "common/regular_file.h"
 
 namespace cuspan::cufile {
 namespace {
@@ -85,6 +87,19 @@ bool IsSlabs(std::span<const std::size_t> sizes, std::span<const std::size_t> co
          std::find(counts.begin(), counts.end(), 0U) == counts.end();
 }
 
+// The text of a regular file.
+std::optional<std::string> ReadSettings(const std::string& path) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  OpenedFile opened = OpenRegular(path, O_RDONLY);
+  if (!opened.fd.valid()) return std::nullopt;
+  std::string text(kMost, '\0');
+  const FileBytes file(std::move(opened.fd), {.reads = true});
+  const FileOutcome read = file.Read(std::as_writable_bytes(std::span(text)), 0);
+  if (read.error != 0 || read.bytes == kMost) return std::nullopt;
+  text.resize(read.bytes);
+  return text;
+}
+
 // Null if the document has no such value. `path` may be null.
 const Json* Find(const Json& document, const char* path) {
   if (path == nullptr) return nullptr;
@@ -120,9 +135,9 @@ Parameters::Parameters() {
 }
 
 void Parameters::Read(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return LogError("the settings of cuFile, {}, cannot be read", path);
-  const Json document = Json::parse(file, nullptr, /*allow_exceptions=*/false,
+  const std::optional<std::string> text = ReadSettings(path);
+  if (!text) return LogError("the settings of cuFile, {}, cannot be read", path);
+  const Json document = Json::parse(*text, nullptr, /*allow_exceptions=*/false,
                                     /*ignore_comments=*/true);
   if (!document.is_object())
     return LogError("the settings of cuFile, {}, are no JSON object: defaults are used", path);

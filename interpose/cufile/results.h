@@ -17,10 +17,12 @@ namespace cuspan::cufile {
 struct Outcome {
   std::int64_t value = 0;
   int error = 0;
+  bool lost = false;  // The device is lost: the program may know that already.
 
   static Outcome Of(Code code) { return {-static_cast<std::int64_t>(code), 0}; }
+  static Outcome Lost() { return {-static_cast<std::int64_t>(kCudaDriverError), 0, true}; }
   static Outcome System(int error) { return {-1, error}; }
-  // Bytes that were done before an error count: the next call would report it.
+  // Bytes done before an error count: the next call would report it.
   static Outcome Of(std::uint64_t bytes, int error) {
     return bytes == 0 && error != 0 ? System(error) : Outcome{static_cast<std::int64_t>(bytes), 0};
   }

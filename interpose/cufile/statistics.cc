@@ -111,16 +111,26 @@ void Statistics::Note(const Transferred& one) {
   }
 }
 
+void Statistics::NoteSubmit(bool done, std::chrono::nanoseconds time) {
+  Note(&Statistics1::batch_submit, done);
+  if (!counting()) return;
+  const MutexLock lock(mutex_);
+  basic_.batch_submit_sum_us += static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+}
+
 void Statistics::NoteBuffer(int device, std::int64_t bytes) {
   if (!counting() || device < 0 || static_cast<std::size_t>(device) >= kMaxDevicesOfStatistics)
     return;
   const MutexLock lock(mutex_);
   DeviceStatistics& one = devices_[static_cast<std::size_t>(device)];
-  one.registered_bytes += static_cast<std::uint64_t>(bytes);  // Modular.
   if (bytes < 0) {
+    // It may have been registered before counting began.
+    one.registered_bytes -= std::min(one.registered_bytes, static_cast<std::uint64_t>(-bytes));
     ++one.unmaps;
     return;
   }
+  one.registered_bytes += static_cast<std::uint64_t>(bytes);
   ++one.maps;
   ++one.good_maps;
 }
@@ -157,11 +167,13 @@ Histograms Statistics::histograms() const {
   return histograms_;
 }
 
-std::array<DeviceStatistics, kMaxDevicesOfStatistics> Statistics::devices() const {
+void Statistics::Copy(std::span<DeviceStatistics> devices) const {
   const MutexLock lock(mutex_);
-  auto all = devices_;
   const double seconds = Seconds();
-  for (DeviceStatistics& device : all) {
+  const std::size_t count = std::min(devices.size(), devices_.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    DeviceStatistics& device = devices[i];
+    device = devices_[i];
     device.read_bytes_per_second = Rate(device.read_bytes, seconds);
     device.write_bytes_per_second = Rate(device.write_bytes, seconds);
     device.read_utilization =
@@ -169,7 +181,6 @@ std::array<DeviceStatistics, kMaxDevicesOfStatistics> Statistics::devices() cons
     device.write_utilization =
         std::min<std::uint64_t>(100, Rate(device.write_us * 100, seconds * 1e6));
   }
-  return all;
 }
 
 }  // namespace cuspan::cufile

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <span>
 
 #include "common/mutex.h"
 #include "interpose/cufile/api.h"
@@ -39,12 +40,14 @@ class Statistics {
   // Counts a call by the counter that it belongs to, such as &Statistics1::batch_setup.
   void Note(Counter Statistics1::*counter, bool done);
   void Note(const Transferred& transferred);
+  void NoteSubmit(bool done, std::chrono::nanoseconds time);
   // A buffer of a device was registered or, with negative bytes, deregistered.
   void NoteBuffer(int device, std::int64_t bytes);
 
   Statistics1 basic() const;
   Histograms histograms() const;
-  std::array<DeviceStatistics, kMaxDevicesOfStatistics> devices() const;
+  // Those of the first devices.
+  void Copy(std::span<DeviceStatistics> devices) const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -57,10 +57,15 @@ class Cufile(SystemTest):
                 ("{\"properties\": {\"io_batchsize\": 64}} // as in NVIDIA's file", ""),
                 ("{\"properties\": {\"io_batchsize\": 1000}}", "/properties/io_batchsize in .* has no value of its kind and range"),
                 ("[", "are no JSON object: defaults are used"),
+                (self.folder, "cufile.json, cannot be read"),
                 (None, "cufile.json, cannot be read")):
             with self.subTest(text=text):
+                if settings.is_dir():
+                    settings.rmdir()
                 settings.unlink(missing_ok=True)
-                if text is not None:
+                if text == self.folder:
+                    settings.mkdir()
+                elif text is not None:
                     settings.write_text(text, encoding="utf-8")
                 environment = self.environment(1, CUFILE_ENV_PATH_JSON=str(settings))
                 result = self.run_command(self.command(LOCAL, "shared", "libcufile.so.0", "batches"), environment)

@@ -125,7 +125,7 @@ class Files(SystemTest):
                           if event["ph"] == "X" and event["name"].startswith("files: ")]
                 # Over agents, the program's node reads and writes them: chunks are shown instead.
                 self.assertEqual({kind: pieces.count(kind) for kind in sorted(set(pieces))},
-                                 {"files: read": 4, "files: written": 4} if way == LOCAL else {})
+                                 {"files: read": 2, "files: written": 2} if way == LOCAL else {})
 
     def test_outside_of_a_run(self):
         libraries = {"LD_LIBRARY_PATH": str(build() / "lib/cuspan/runtime")}

@@ -41,9 +41,11 @@ Transfers::~Transfers() {
   received_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return storing_.empty(); });
 }
 
-void Transfers::Forget(std::uint64_t transfer) {
+bool Transfers::Forget(std::uint64_t transfer) {
   const MutexLock lock(mutex_);
-  common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(transfer)));
+  const std::size_t removed = incoming_.erase(transfer);
+  common_->receiving.fetch_sub(static_cast<int>(removed));
+  return removed != 0;
 }
 
 bool Transfers::Uses(const HostSpan& span) {

@@ -82,8 +82,9 @@ class Transfers {
 
   // Registers a transfer. Returns its number, an odd one.
   std::uint64_t BeginIncoming(std::shared_ptr<Incoming> incoming);
-  // Removes it if its op could not be posted.
-  void Forget(std::uint64_t transfer);
+  // Removes it if its op could not be posted. False if it has failed with the device meanwhile: its
+  // at_end was called, or is being called.
+  bool Forget(std::uint64_t transfer);
   CUresult WaitComplete(const Incoming& incoming);
   // True if a transfer in flight, in either direction, may read or write these bytes.
   bool Uses(const HostSpan& span);

@@ -49,7 +49,7 @@ CUresult ManagedVariables::Read(Connection& connection, std::uint64_t address,
   op.bytes = bytes->size();
   op.transfer = connection.transfers().BeginIncoming(incoming);
   if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
-    connection.transfers().Forget(op.transfer);
+    static_cast<void>(connection.transfers().Forget(op.transfer));
     return result;
   }
   const CUresult result = connection.transfers().WaitComplete(*incoming);

@@ -119,7 +119,7 @@ CUresult BeginReceive(Connection& connection, std::uint64_t stream,
   op.bytes = part.bytes;
   op.transfer = connection.transfers().BeginIncoming(incoming);
   if (const CUresult result = connection.Send(op); result != CUDA_SUCCESS) {
-    connection.transfers().Forget(op.transfer);
+    static_cast<void>(connection.transfers().Forget(op.transfer));
     return result;
   }
   return CUDA_SUCCESS;

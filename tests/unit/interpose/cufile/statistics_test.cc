@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace cuspan::cufile {
 namespace {
 
@@ -78,7 +80,8 @@ TEST(CufileStatistics, SizesAndDevices) {
   EXPECT_EQ(sizes.read[1], 1U);
   EXPECT_EQ(sizes.read[2], 2U);
   EXPECT_EQ(sizes.read[kSizeClasses - 1], 1U);
-  const auto devices = statistics.devices();
+  std::array<DeviceStatistics, 2> devices{};
+  statistics.Copy(devices);
   EXPECT_EQ(devices[1].reads, 5U);
   EXPECT_EQ(devices[1].unaligned_reads, 5U);
   EXPECT_EQ(devices[0].reads, 0U);
@@ -86,9 +89,12 @@ TEST(CufileStatistics, SizesAndDevices) {
   statistics.NoteBuffer(1, 500);
   statistics.NoteBuffer(1, -1000);
   statistics.NoteBuffer(-1, 7);
-  EXPECT_EQ(statistics.devices()[1].registered_bytes, 500U);
-  EXPECT_EQ(statistics.devices()[1].maps, 2U);
-  EXPECT_EQ(statistics.devices()[1].unmaps, 1U);
+  statistics.NoteBuffer(0, -9);  // Registered before counting began.
+  statistics.Copy(devices);
+  EXPECT_EQ(devices[0].registered_bytes, 0U);
+  EXPECT_EQ(devices[1].registered_bytes, 500U);
+  EXPECT_EQ(devices[1].maps, 2U);
+  EXPECT_EQ(devices[1].unmaps, 1U);
 }
 
 }  // namespace

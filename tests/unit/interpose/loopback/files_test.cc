@@ -4,10 +4,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <deque>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "common/unique_fd.h"
 #include "interpose/calls/file.h"
+#include "interpose/client/files.h"
 #include "tests/unit/interpose/loopback/loopback.h"
 
 namespace cuspan {
@@ -152,6 +157,31 @@ TEST_F(FilesTest, ALostDeviceLeavesTheOutcomePending) {
   LoseProxy(0);
   EXPECT_CUDA_ERROR(cudaStreamSynchronize(stream), cudaErrorDevicesUnavailable);
   EXPECT_EQ(read.result, FileResult::kPending);
+}
+
+// A lost channel ends operations while another one is being posted.
+TEST_F(FilesTest, EveryOperationOfALostDeviceEndsOnce) {
+  Files& files = session().TableOf<Files>();
+  const std::shared_ptr<const ProgramFile> file = files.Find(file_);
+  ASSERT_NE(file, nullptr);
+  const StreamTarget there{file->connection};
+  const FileExtent extent{reinterpret_cast<std::uintptr_t>(memory_), 4096, 0};
+  constexpr int kOperations = 200;
+  std::vector<std::atomic<int>> ends(kOperations);
+  std::vector<bool> posted;
+  std::deque<FileStatus> statuses(kOperations);
+  for (int i = 0; i < kOperations; ++i) {
+    if (i == kOperations / 2) LoseProxy(0);
+    const auto end = [&ends, i](CUresult) { ++ends[static_cast<std::size_t>(i)]; };
+    FileStatus* const status = &statuses[static_cast<std::size_t>(i)];
+    posted.push_back((i % 2 == 0 ? files.Read(file, there, extent, status, end)
+                                 : files.Write(file, there, extent, status, end)) == CUDA_SUCCESS);
+  }
+  EXPECT_CUDA_ERROR(cudaDeviceSynchronize(), cudaErrorDevicesUnavailable);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    while (posted[i] && ends[i] == 0) std::this_thread::yield();
+    EXPECT_EQ(ends[i], posted[i] ? 1 : 0) << i;
+  }
 }
 
 }  // namespace

@@ -339,12 +339,13 @@ std::set<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-TEST(CuspanRun, TheEnvironmentHasTheFourVariablesMore) {
+TEST(CuspanRun, TheEnvironmentHasTheFiveVariablesMore) {
   const Words names = {"sh", "-c", "env | cut -d= -f1 | grep -vx _ | sort"};
   const Outcome without = RunCommand(names);
   const Outcome with = RunProgram({"--same-node", "never"}, names);
   std::set<std::string> expected = LinesOf(without.out);
-  expected.insert({"CUSPAN_SECRET", "CUSPAN_SOCKET", "LD_LIBRARY_PATH", "LD_PRELOAD"});
+  expected.insert(
+      {"CUFILE_ENV_PATH_JSON", "CUSPAN_SECRET", "CUSPAN_SOCKET", "LD_LIBRARY_PATH", "LD_PRELOAD"});
   EXPECT_EQ(LinesOf(with.out), expected);
 }
 
