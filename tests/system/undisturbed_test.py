@@ -12,7 +12,7 @@ import time
 from harness import DEADLINE_S, KINDS, SystemTest, app, own_lines, program, state_of, wait_until
 
 # The only changes visible to a program.
-OUR_VARIABLES = {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUSPAN_SOCKET", "CUSPAN_SECRET"}
+OUR_VARIABLES = {"CUFILE_ENV_PATH_JSON", "LD_PRELOAD", "LD_LIBRARY_PATH", "CUSPAN_SOCKET", "CUSPAN_SECRET"}
 OUR_FIRST_DESCRIPTOR = 500
 # Signals 32 and 33 are used by the C library once a process has created a thread.
 C_LIBRARY_SIGNALS = 1 << 31 | 1 << 32
