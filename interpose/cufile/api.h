@@ -22,29 +22,22 @@ enum Code : int {
   kDriverClosing = 5006,
   kPlatformNotSupported = 5007,
   kIoNotSupported = 5008,
-  kDeviceNotSupported = 5009,
   kCudaDriverError = 5011,
   kCudaPointerInvalid = 5012,
   kMemoryTypeInvalid = 5013,
   kPointerRangeError = 5014,
-  kContextMismatch = 5015,
-  kInvalidMappingSize = 5016,
   kInvalidMappingRange = 5017,
   kInvalidFileType = 5018,
   kInvalidFileOpenFlag = 5019,
   kInvalidValue = 5022,
   kMemoryAlreadyRegistered = 5023,
   kMemoryNotRegistered = 5024,
-  kPermissionDenied = 5025,
   kDriverAlreadyOpen = 5026,
   kHandleNotRegistered = 5027,
   kHandleAlreadyRegistered = 5028,
-  kDeviceNotFound = 5029,
   kInternalError = 5030,
   kNewDescriptorFailed = 5031,
-  kBatchSubmitFailed = 5035,
   kBatchFull = 5037,
-  kAsyncNotSupported = 5038,
   kBatchSubmitError = 5040,
   kNoMemory = 5043,
   kIoError = 5044,
@@ -60,7 +53,6 @@ struct CallResult {
 // CUfileDescr_t.
 struct Descriptor {
   static constexpr int kFileDescriptor = 1;
-  static constexpr int kUserSpaceFileSystem = 3;
   int type;
   union {
     int fd;
@@ -103,12 +95,9 @@ struct BatchEntry {
 
 // CUfileStatus_t, of an entry of a batch.
 enum EntryState : int {
-  kWaiting = 1,
   kPending = 2,
-  kInvalid = 4,
   kCancelled = 8,
   kComplete = 16,
-  kTimeout = 32,
   kFailed = 64,
 };
 
@@ -139,7 +128,7 @@ struct Counter {
   std::uint64_t failed;
 };
 
-// CUfileStatsLevel1_t. Before release 1.16 or later it ends before `readv`.
+// CUfileStatsLevel1_t of 1.20. In 1.15 it ends before `readv`.
 struct Statistics1 {
   Counter read, write;
   Counter handle_register, handle_deregister;

@@ -3,12 +3,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "common/log.h"
 #include "interpose/client/base/handles.h"
 #include "interpose/client/session.h"
 

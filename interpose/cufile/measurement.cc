@@ -12,8 +12,10 @@
 namespace cuspan::cufile {
 namespace {
 
-// Versions (1000 · major + 10 · minor) whose first level ends with readv and writev.
-constexpr int kFirstWithVectors = 1160;
+// First version (1000 · major + 10 · minor) known to end the first level with readv and
+// writev. 1.15 ends before them. For those in between, less is written: never more than the
+// caller's room.
+constexpr int kFirstWithVectors = 1200;
 constexpr std::size_t kBasicBytesBefore = offsetof(Statistics1, readv);
 
 // Writes structures one after the other, as the caller's release lays them out.

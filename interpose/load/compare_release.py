@@ -145,7 +145,7 @@ def row_of(library, name, prototype, headers):
         return f"{name} = {name[1:]}"
     result = prototype.partition(" (")[0]
     if library.header == "cufile.h":
-        kind = {"CUfileError_t": " pair", "ssize_t": " count", "long": " count"}.get(result, "")
+        kind = {"CUfileError_t": " pair", "ssize_t": " count", "long": " pointer"}.get(result, "")
         return f"{name}{kind} : not"
     return f"{name}{' pointer' if result.endswith('*') else ''} : not"
 

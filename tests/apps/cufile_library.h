@@ -48,7 +48,7 @@ struct Cufile {
   CUFILE_MEMBER(cuFileWrite);
   CUFILE_MEMBER(cuFileWriteAsync);
 #undef CUFILE_MEMBER
-  // Absent before release 1.16 or later.
+  // Absent in release 1.15.
   decltype(&::cuFileReadv) cuFileReadv =
       reinterpret_cast<decltype(&::cuFileReadv)>(dlsym(library, "cuFileReadv"));
   decltype(&::cuFileWritev) cuFileWritev =
