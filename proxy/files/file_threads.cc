@@ -1,34 +1,16 @@
 #include "proxy/files/file_threads.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <string_view>
 #include <utility>
 
-#include "common/cores.h"
-#include "common/log.h"
-#include "common/settings.h"
 #include "common/start_thread.h"
 
 namespace cuspan::proxy {
 namespace {
 
-thread_local bool is_file_thread = false;
+// The pool of this thread; null: none.
+thread_local const void* pool_of_thread = nullptr;
 
 }  // namespace
-
-// They sleep unless files are read or written. 8 threads read 28 to 42 GB/s from the page cache, 12
-// read 50 (measured on nodes with an H200).
-unsigned FileThreads::Wanted() {
-  constexpr int kMost = 12;
-  const auto automatic = static_cast<unsigned>(std::clamp(AvailableCores() * 3 / 4, 1, kMost));
-  if (std::string_view(SettingText(settings::kFileThreads)) == "auto") return automatic;
-  constexpr std::uint64_t kLimit = 256;
-  const Result<std::uint64_t> wanted = SettingNumber(settings::kFileThreads, 1, kLimit);
-  if (wanted.ok()) return static_cast<unsigned>(*wanted);
-  LogWarn("{}: {} threads read and write files", wanted.status().message(), automatic);
-  return automatic;
-}
 
 void FileThreads::End() {
   std::deque<std::function<void()>> dropped;  // They end without the lock.
@@ -39,6 +21,18 @@ void FileThreads::End() {
   }
   arrived_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void FileThreads::Abandon() {
+  std::deque<std::function<void()>> dropped;  // They end without the lock.
+  {
+    const MutexLock lock(mutex_);
+    running_ = false;
+    dropped.swap(tasks_);
+  }
+  arrived_.notify_all();
+  for (std::thread& thread : threads_) thread.detach();
   threads_.clear();
 }
 
@@ -63,7 +57,7 @@ Status FileThreads::Start() {
 }
 
 void FileThreads::Run(std::function<void()> task) {
-  if (!is_file_thread) {
+  if (pool_of_thread != this) {
     const MutexLock lock(mutex_);
     if (running_) {
       tasks_.push_back(std::move(task));
@@ -75,7 +69,7 @@ void FileThreads::Run(std::function<void()> task) {
 }
 
 void FileThreads::Loop() {
-  is_file_thread = true;
+  pool_of_thread = this;
   MutexLock lock(mutex_);
   for (;;) {
     // Idle: ends with a task, or with End.

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/file_thread_count.h"
 #include "common/mutex.h"
 #include "common/status.h"
 
@@ -16,12 +17,14 @@ namespace cuspan::proxy {
 class FileThreads {
  public:
   // At most `count` threads.
-  explicit FileThreads(unsigned count = Wanted()) : count_(count) {}
+  explicit FileThreads(unsigned count = FileThreadCount()) : count_(count) {}
   ~FileThreads() { End(); }
   FileThreads(const FileThreads&) = delete;
 
   // Drops waiting tasks, and waits for running ones.
   void End();
+  // Does not wait for them: this object must stay until the process ends.
+  void Abandon();
 
   // The threads start at the first call. kExhausted if the system allows not even one.
   Status Start();
@@ -29,8 +32,6 @@ class FileThreads {
   void Run(std::function<void()> task);
 
  private:
-  // Number of CUSPAN_FILE_THREADS.
-  static unsigned Wanted();
   void Loop();
 
   const unsigned count_;
