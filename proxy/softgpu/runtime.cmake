@@ -14,7 +14,7 @@ add_library(cuspan_softgpu SHARED
   driver/array.cc driver/configuration.cc driver/context.cc driver/device.cc driver/device_identity.cc driver/device_launch.cc driver/elf.cc driver/event.cc driver/fill.cc driver/graph.cc
   driver/graph_run.cc driver/image.cc driver/jit_options.cc
   driver/launch.cc driver/linker.cc driver/memory.cc driver/memory_batch.cc driver/module.cc driver/module_api.cc driver/occupancy.cc driver/own_exports.cc
-  driver/pitched_copy.cc driver/state.cc driver/stream.cc driver/tensor_map.cc driver/texture.cc)
+  driver/pitched_copy.cc driver/simple_memory.cc driver/state.cc driver/stream.cc driver/tensor_map.cc driver/texture.cc)
 set_target_properties(cuspan_softgpu PROPERTIES
   OUTPUT_NAME cuda SOVERSION 1
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/soft

@@ -1,5 +1,5 @@
-// The library's dynamic symbols must be exactly the proxy's list of driver functions and the
-// additional functions below.
+// The library's dynamic symbols must be exactly the proxy's list of driver functions, those for
+// programs without a proxy, and the additional functions below.
 #include <cuda.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,14 @@ namespace {
 #define CUSPAN_DRIVER_FUNCTION(name) CUSPAN_TEXT(name),
 const std::vector<std::string> kListed = {
 #include "proxy/gpu/driver_functions.def"
-    "cuspan_soft_compiler_main", "cuspan_soft_place_variable", "cuspan_soft_set_log_identity",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemcpyDtoH_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemsetD8_v2",
+    "cuspan_soft_compiler_main",
+    "cuspan_soft_place_variable",
+    "cuspan_soft_set_log_identity",
     "cuspan_soft_watch_compilations"};
 
 TEST(ExportsTest, TheListAndNothingElse) {
