@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -197,6 +198,102 @@ FileCallResult CloseFile(std::uint64_t file) {
   return WithFiles([&](Session& session) -> FileCallResult {
     if (session.TableOf<Files>().Close(file)) return {};
     return NotOpen();
+  });
+}
+
+namespace {
+
+// Calls body(ProgramFile) → FileCallResult.
+template <typename Body>
+FileCallResult WithFile(std::uint64_t number, Body&& body) {
+  return WithFiles([&](Session& session) -> FileCallResult {
+    const std::shared_ptr<const ProgramFile> file = session.TableOf<Files>().Find(number);
+    return file == nullptr ? NotOpen() : body(*file);
+  });
+}
+
+FileCallResult OfPeeking(const FileStatus& status) {
+  switch (status.result) {
+    case FileResult::kSuccess:
+      return {};
+    case FileResult::kSystem:
+      return OfSystem(status.error, "the file can not be read");
+    case FileResult::kDevice:
+      return OfDevice(static_cast<CUresult>(status.error));
+    case FileResult::kNotPermitted:
+      return {status.result, 0, "the descriptor is not open for reading"};
+    case FileResult::kInvalidFile:
+      return {status.result, 0, "the file on the GPU's node has changed since it was opened"};
+    default:
+      return {status.result, status.error, "the file has no state that shows its changes"};
+  }
+}
+
+FileCallResult Changed() {
+  return {FileResult::kInvalidFile, 0, "the file has changed since it was opened"};
+}
+
+}  // namespace
+
+FileCallResult SizeOfFile(std::uint64_t number, std::uint64_t* bytes) {
+  return WithFile(number, [&](const ProgramFile& file) {
+    if (!file.access.reads) return OfPeeking({0, FileResult::kNotPermitted, 0});
+    Files::Peeked peeked;
+    FileCallResult result = OfPeeking(Files::Peek(file, 0, 0, &peeked));
+    if (result.result != FileResult::kSuccess) return result;
+    const MutexLock lock(file.remembering);
+    file.remembered = {peeked.here, peeked.there};
+    *bytes = peeked.size();
+    return result;
+  });
+}
+
+FileCallResult PeekFile(std::uint64_t number, std::uint64_t offset, std::span<std::byte> to,
+                        std::size_t* got) {
+  return WithFile(number, [&](const ProgramFile& file) -> FileCallResult {
+    for (*got = 0; *got < to.size();) {
+      const std::size_t next = std::min(to.size() - *got, kMaxInlineBytes);
+      Files::Peeked peeked;
+      FileCallResult result =
+          OfPeeking(Files::Peek(file, offset + *got, static_cast<std::uint32_t>(next), &peeked));
+      if (result.result != FileResult::kSuccess) return result;
+      std::copy(peeked.bytes.begin(), peeked.bytes.end(), to.subspan(*got).begin());
+      *got += peeked.bytes.size();
+      if (peeked.bytes.size() < next) break;
+    }
+    return {};
+  });
+}
+
+FileCallResult HoldFile(std::uint64_t number, HeldFile* held) {
+  return WithFile(number, [&](const ProgramFile& file) -> FileCallResult {
+    Files::Held made;
+    const FileStatus status = Files::Hold(file, &made);
+    if (status.result == FileResult::kNotSupported && made.problem.empty())
+      return {
+          status.result, 0,
+          "the GPU's node has not the file: use --file-root, or a copy with the same path, size "
+          "and time"};
+    if (status.result == FileResult::kDevice && made.problem.empty())
+      return OfDevice(static_cast<CUresult>(status.error));
+    if (status.result != FileResult::kSuccess) return {status.result, status.error, made.problem};
+    const MutexLock lock(file.remembering);
+    if (file.remembered && file.remembered->there != made.state) return Changed();
+    *held = {made.address, made.state.bytes, made.copied};
+    return {};
+  });
+}
+
+FileCallResult CheckFile(std::uint64_t number) {
+  return WithFile(number, [&](const ProgramFile& file) {
+    Files::Peeked peeked;
+    FileCallResult result = OfPeeking(Files::Peek(file, 0, 0, &peeked));
+    if (result.result == FileResult::kNotSupported) return Changed();  // It has no name any more.
+    if (result.result != FileResult::kSuccess) return result;
+    const MutexLock lock(file.remembering);
+    if (file.remembered && *file.remembered != ProgramFile::States{peeked.here, peeked.there})
+      return Changed();
+    return result;
   });
 }
 

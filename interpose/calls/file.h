@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "protocol/api/file_status.h"
@@ -25,6 +26,20 @@ FileCallResult OpenProgramFile(int fd, int device, std::uint64_t* file);
 FileCallResult OpenNamedFile(const char* path, std::uint32_t access, int device,
                              std::uint64_t* file);
 FileCallResult CloseFile(std::uint64_t file);
+
+// Functions for arrays (cuspan/store.h): the size of a file; its bytes at an offset, fewer at its
+// end; and page-locked memory of the GPU's node with all of it, until it is closed.
+FileCallResult SizeOfFile(std::uint64_t file, std::uint64_t* bytes);
+FileCallResult PeekFile(std::uint64_t file, std::uint64_t offset, std::span<std::byte> to,
+                        std::size_t* got);
+struct HeldFile {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  bool copied = false;
+};
+FileCallResult HoldFile(std::uint64_t file, HeldFile* held);
+// kInvalidFile if it has changed since the last SizeOfFile, here or on the GPU's node.
+FileCallResult CheckFile(std::uint64_t file);
 
 // A read or write as named by the program.
 struct FileCall {

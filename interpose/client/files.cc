@@ -173,6 +173,13 @@ void FileThread::Loop(State& state) {
   }
 }
 
+// The state in an answer.
+template <typename Reply>
+static FileState StateOf(const Reply& reply) {
+  return {reply.size, std::chrono::nanoseconds(reply.modified),
+          std::chrono::nanoseconds(reply.changed)};
+}
+
 FileStatus Files::Open(const std::shared_ptr<ContextConnection>& connection, int fd,
                        std::shared_ptr<const ProgramFile>* file) {
   struct stat facts {};
@@ -370,6 +377,49 @@ CUresult Files::Write(const std::shared_ptr<const ProgramFile>& file, const Stre
   const CUresult result = Post(file, there, op, extent, status, std::move(at_end));
   if (result != CUDA_SUCCESS) static_cast<void>(transfers.Forget(op.transfer));
   return result;
+}
+
+FileStatus Files::Peek(const ProgramFile& file, std::uint64_t offset, std::uint32_t bytes,
+                       Peeked* peeked) {
+  const ReaderLock closing(file.closing);
+  if (file.closed) return {0, FileResult::kInvalidFile, 0};
+  if (!file.at_proxy) {
+    peeked->here = FileState::Of(file.bytes.fd());
+    if (!peeked->here) return {0, FileResult::kNotSupported, 0};
+    peeked->bytes.resize(bytes);
+    const FileOutcome read = file.bytes.Read(peeked->bytes, offset);
+    peeked->bytes.resize(read.bytes);
+    if (read.error != 0) return FileStatus::System(read.bytes, read.error);
+    if (!file.same_there) return {};
+  }
+  FilePeek op;
+  op.file = file.handle;
+  op.offset = offset;
+  op.bytes = file.at_proxy ? bytes : 0;
+  FilePeek::Reply reply;
+  if (const CUresult result = file.connection->Call(op, &reply); result != CUDA_SUCCESS)
+    return {0, FileResult::kDevice, static_cast<std::int32_t>(result)};
+  if (reply.outcome != 0) return {0, static_cast<FileResult>(reply.outcome), reply.error};
+  // A proxy of another version could send more.
+  if (reply.data.size() > op.bytes) return {0, FileResult::kNotSupported, 0};
+  peeked->there = StateOf(reply);
+  if (file.at_proxy) {
+    const auto* const first = reinterpret_cast<const std::byte*>(reply.data.data());
+    peeked->bytes.assign(first, first + reply.data.size());
+  }
+  return {};
+}
+
+FileStatus Files::Hold(const ProgramFile& file, Held* held) {
+  const ReaderLock closing(file.closing);
+  if (file.closed) return {0, FileResult::kInvalidFile, 0};
+  if (!file.at_proxy && !file.same_there) return {0, FileResult::kNotSupported, 0};
+  FileHold::Reply reply;
+  if (const CUresult result = file.connection->Call(FileHold{file.handle}, &reply);
+      result != CUDA_SUCCESS)
+    return {0, FileResult::kDevice, static_cast<std::int32_t>(result)};
+  *held = {reply.address, StateOf(reply), reply.copied, std::string(reply.problem)};
+  return {0, static_cast<FileResult>(reply.outcome), reply.error};
 }
 
 bool Files::OnWanted(const std::shared_ptr<ContextConnection>& connection,

@@ -17,6 +17,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "common/file_bytes.h"
 #include "common/mutex.h"
@@ -87,6 +88,14 @@ struct ProgramFile {
   std::shared_ptr<FileThreads> threads;  // Null if it has.
   // The proxy has a counterpart of the file in this state: a file of its node with the same bytes.
   std::optional<FileState> same_there;
+  // States of the file at SizeOfFile, here and on the GPU's node.
+  struct States {
+    std::optional<FileState> here;
+    std::optional<FileState> there;
+    bool operator==(const States&) const = default;
+  };
+  mutable Mutex remembering;
+  mutable std::optional<States> remembered CUSPAN_GUARDED_BY(remembering);
   // Held shared while a read or write is posted.
   mutable SharedMutex closing;
   mutable bool closed CUSPAN_GUARDED_BY(closing) = false;
@@ -117,6 +126,25 @@ class Files final : public ContextTable, public FileListener {
                 const FileExtent& extent, FileStatus* status, FileEnd at_end = nullptr);
   CUresult Write(const std::shared_ptr<const ProgramFile>& file, const StreamTarget& there,
                  const FileExtent& extent, FileStatus* status, FileEnd at_end = nullptr);
+
+  // A part of a file, and the file's state here and on the GPU's node, if it is there.
+  struct Peeked {
+    std::optional<FileState> here;
+    std::optional<FileState> there;
+    std::vector<std::byte> bytes;  // Fewer than wanted: the end of the file.
+    std::uint64_t size() const { return there ? there->bytes : here ? here->bytes : 0; }
+  };
+  // At most kMaxInlineBytes. kInvalidFile: the file on the GPU's node has changed.
+  static FileStatus Peek(const ProgramFile& file, std::uint64_t offset, std::uint32_t bytes,
+                         Peeked* peeked);
+  // A file in page-locked memory of the GPU's node, until it is closed.
+  struct Held {
+    std::uint64_t address = 0;  // Address in kernels.
+    FileState state;            // Before.
+    bool copied = false;
+    std::string problem;  // The reason of a failure.
+  };
+  static FileStatus Hold(const ProgramFile& file, Held* held);
 
   bool OnWanted(const std::shared_ptr<ContextConnection>& connection,
                 const FileWanted& wanted) override;

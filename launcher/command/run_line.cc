@@ -58,6 +58,12 @@ Result<RunOptions> CheckRunOptions(const OptionValues& values, std::vector<std::
   if (run.cluster.files == "off" && !run.cluster.file_roots.empty())
     return Status::Invalid("--file-root {} needs --files auto: with off, no file is opened by name",
                            run.cluster.file_roots);
+  if (const std::string& memory = values.Text(settings::kFileMemory); memory != "auto") {
+    const std::optional<std::uint64_t> bytes = ParseSize(memory);
+    if (!bytes)
+      return Status::Invalid("--file-memory {}: write a size such as 40G, or auto", memory);
+    run.cluster.file_memory = std::to_string(*bytes);
+  }
   if (program.empty())
     return Status::Invalid("no program to run; use cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   CUSPAN_ASSIGN_OR_RETURN(run.mpi, CheckMpiOptions(values, run.cluster.request));

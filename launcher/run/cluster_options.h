@@ -29,9 +29,10 @@ struct ClusterOptions {
   std::string remote_shell;   // Command to reach other hosts; empty: mpirun's default.
   std::string remote_prefix;  // Prefix of cuspan on other hosts; empty: same as here.
   SecurePolicy secure;
-  std::string files = "auto";  // Files of the GPUs' nodes: auto or off,
-  std::string file_roots;      // and those that the program may name (ParseFileRoots).
-  std::string trace;           // Absolute path of the file for a timeline; empty: none.
+  std::string files = "auto";        // Files of the GPUs' nodes: auto or off,
+  std::string file_roots;            // and those that the program may name (ParseFileRoots).
+  std::string file_memory = "auto";  // Bytes of files in page-locked memory per GPU, or auto.
+  std::string trace;                 // Absolute path of the file for a timeline; empty: none.
 };
 
 }  // namespace cuspan

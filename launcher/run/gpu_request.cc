@@ -27,21 +27,6 @@ std::optional<Number> ParseWhole(std::string_view text) {
   return number;
 }
 
-// Parses "512M", "40G", "1T", or a number of bytes.
-std::optional<std::uint64_t> ParseSize(std::string_view text) {
-  int shift = 0;
-  if (!text.empty()) {
-    const std::size_t unit = std::string_view("KMGT").find(static_cast<char>(text.back() & ~0x20));
-    if (unit != std::string_view::npos) {
-      shift = 10 * static_cast<int>(unit + 1);
-      text.remove_suffix(1);
-    }
-  }
-  const std::optional<std::uint64_t> number = ParseWhole<std::uint64_t>(text);
-  if (!number || *number > ~std::uint64_t{0} >> shift) return std::nullopt;
-  return *number << shift;
-}
-
 // Parses "9.0" as 90.
 std::optional<std::uint32_t> ParseCapability(std::string_view text) {
   const std::size_t dot = text.find('.');
@@ -200,6 +185,20 @@ void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options)
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> ParseSize(std::string_view text) {
+  int shift = 0;
+  if (!text.empty()) {
+    const std::size_t unit = std::string_view("KMGT").find(static_cast<char>(text.back() & ~0x20));
+    if (unit != std::string_view::npos) {
+      shift = 10 * static_cast<int>(unit + 1);
+      text.remove_suffix(1);
+    }
+  }
+  const std::optional<std::uint64_t> number = ParseWhole<std::uint64_t>(text);
+  if (!number || *number > ~std::uint64_t{0} >> shift) return std::nullopt;
+  return *number << shift;
+}
 
 GpuRequestTexts RequestTexts(const OptionValues& values) {
   GpuRequestTexts texts;

@@ -26,6 +26,9 @@ struct GpuRequest {
   std::string job;          // Slurm job that allocated the GPUs; empty: none.
 };
 
+// A number of bytes, with an optional suffix K, M, G or T (powers of 1024).
+std::optional<std::uint64_t> ParseSize(std::string_view text);
+
 // Options as written by the user.
 struct GpuRequestTexts {
   std::string gpus, policy, wait, memory, capability;

@@ -26,7 +26,8 @@ std::vector<AgentVariable> AgentVariables(const ClusterOptions& options, std::ui
           // Also if it is off, since the environment may differ.
           {&settings::kSecure, SecureText(options.secure)},
           {&settings::kFiles, options.files},
-          {&settings::kFileRoot, options.file_roots}};
+          {&settings::kFileRoot, options.file_roots},
+          {&settings::kFileMemory, options.file_memory}};
 }
 
 std::vector<RankGroup> RanksOf(const Plan& plan, const AgentCommand& agent) {

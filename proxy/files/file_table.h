@@ -15,6 +15,7 @@
 #include "proxy/files/counterpart.h"
 #include "proxy/files/file_threads.h"
 #include "proxy/objects/handle_table.h"
+#include "store/engine/resident_file.h"
 
 namespace cuspan::proxy {
 
@@ -23,6 +24,8 @@ struct OpenFile {
   std::optional<FileBytes> own;  // Nothing: the client has it.
   // A file of this node that may be read in place of the client's; null: none.
   std::atomic<std::shared_ptr<Counterpart>> counterpart = nullptr;
+  // Its bytes for kernels, or null. Threads: that of ResidentFiles.
+  std::shared_ptr<store::ResidentFile> resident = nullptr;
 };
 
 // Threads: any.

@@ -40,6 +40,8 @@ class Device {
 
   // Makes the context current to the calling thread.
   Status MakeCurrent() const;
+  CUcontext context() const { return context_; }
+  CUdevice device() const { return device_; }
 
   // Pins host memory for the device. Copies from unpinned memory are only slower, so a failure is a
   // warning.

@@ -32,6 +32,21 @@ struct FileOp final : StreamOp {
   std::shared_ptr<FileCopy> copy;
 };
 
+FileResult FileResultOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+      return FileResult::kSuccess;
+    case StatusCode::kNotFound:
+      return FileResult::kInvalidFile;
+    case StatusCode::kUnsupported:
+      return FileResult::kNotSupported;
+    case StatusCode::kUnavailable:
+      return FileResult::kDevice;
+    default:
+      return FileResult::kSystem;
+  }
+}
+
 // `address`: of the device memory.
 template <typename Op>
 Status QueueCopy(DeviceSession& session, const Origin& origin, const Op& op, FileCopy::Way way,
@@ -114,6 +129,67 @@ Status Handle(DeviceSession& session, const Origin& origin, const FileProve& op)
                                          [&channel = session.channel(), request](bool same) {
                                            channel.Reply<FileProve>(request, {CUDA_SUCCESS, same});
                                          });
+      });
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const FilePeek& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, session.files().table().Get(op.file));
+  if (op.bytes > kMaxInlineBytes ||
+      op.offset > std::numeric_limits<std::int64_t>::max() - kMaxInlineBytes)
+    return Status::Invalid("{} bytes at offset {} of a file in one answer", op.bytes, op.offset);
+  std::shared_ptr<const FileHere> here;
+  const auto answer = [&channel = session.channel(), request = origin.request](
+                          const FileStatus& status, const FileState& state,
+                          std::span<const std::byte> data) {
+    FilePeek::Reply reply;
+    reply.outcome = static_cast<std::int32_t>(status.result);
+    reply.error = status.error;
+    reply.size = state.bytes;
+    reply.modified = static_cast<std::uint64_t>(state.modified.count());
+    reply.changed = static_cast<std::uint64_t>(state.changed.count());
+    const auto* const first = reinterpret_cast<const std::uint8_t*>(data.data());
+    reply.data.assign(first, first + data.size());
+    channel.Reply<FilePeek>(request, reply);
+  };
+  if (const FileStatus known = FileHere::Of(std::move(file), &here);
+      known.result != FileResult::kSuccess) {
+    answer(known, {}, {});
+    return Status::Ok();
+  }
+  session.worker().Run([&session, here = std::move(here), offset = op.offset, bytes = op.bytes,
+                        answer] { session.files().Peek(here, offset, bytes, answer); });
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const FileHold& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, session.files().table().Get(op.file));
+  std::shared_ptr<const FileHere> here;
+  const FileStatus known = FileHere::Of(file, &here);
+  if (known.result != FileResult::kSuccess) {
+    FileHold::Reply reply;
+    reply.outcome = static_cast<std::int32_t>(known.result);
+    if (known.result == FileResult::kNotPermitted)
+      reply.problem = "the descriptor is not open for reading";
+    session.channel().Reply<FileHold>(origin.request, reply);
+    return Status::Ok();
+  }
+  session.files().residents().Hold(
+      std::move(file), std::move(here),
+      [&channel = session.channel(),
+       request = origin.request](const Result<ResidentFiles::Held>& held) {
+        FileHold::Reply reply;
+        const std::string problem = held.status().message();
+        reply.outcome = static_cast<std::int32_t>(FileResultOf(held.status()));
+        reply.problem = problem;
+        if (held.ok()) {
+          reply.address = held->address;
+          reply.size = held->state.bytes;
+          reply.modified = static_cast<std::uint64_t>(held->state.modified.count());
+          reply.changed = static_cast<std::uint64_t>(held->state.changed.count());
+          reply.copied = held->copied;
+        }
+        channel.Reply<FileHold>(request, reply);
       });
   return Status::Ok();
 }

@@ -15,7 +15,7 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       streams_(driver, channel, faults_, worker_, completer_),
       objects_(driver, worker_),
       bulk_(driver, channel, faults_, streams_, completer_, timeline_),
-      files_(driver, channel, faults_, streams_, bulk_, completer_, timeline_),
+      files_(driver, device, channel, faults_, streams_, bulk_, completer_, timeline_),
       memory_(driver, device, objects_.variables, std::move(exchange),
               [this](std::uint64_t number, UniqueFd fd) {
                 return files_.Share(number, std::move(fd));

@@ -37,10 +37,11 @@ std::vector<FileRoot> RootsOfRun() {
 
 }  // namespace
 
-SessionFiles::SessionFiles(const Driver& driver, Channel& channel, Faults& faults,
-                           SessionStreams& streams, SessionBulk& bulk, Completer& completer,
-                           Timeline& timeline)
-    : copies_(driver, channel, faults, streams.queues(), streams.points().events(), completer,
+SessionFiles::SessionFiles(const Driver& driver, const Device& device, Channel& channel,
+                           Faults& faults, SessionStreams& streams, SessionBulk& bulk,
+                           Completer& completer, Timeline& timeline)
+    : residents_(driver, device),
+      copies_(driver, channel, faults, streams.queues(), streams.points().events(), completer,
               timeline, bulk.transfers(), threads_),
       roots_(RootsOfRun()) {}
 
@@ -117,6 +118,22 @@ void SessionFiles::FindCounterpart(std::shared_ptr<OpenFile> file, ClientFile wa
         file->counterpart.store(*counterpart);
         return (*counterpart)->seed();
       });
+}
+
+void SessionFiles::Peek(
+    std::shared_ptr<const FileHere> file, std::uint64_t offset, std::uint32_t bytes,
+    std::function<void(const FileStatus&, const FileState&, std::span<const std::byte>)> peeked) {
+  if (!Prepare()) return peeked(FileStatus::System(0, ENOMEM), {}, {});
+  threads_->Run([file = std::move(file), offset, bytes, peeked = std::move(peeked)] {
+    std::vector<std::byte> part(bytes);
+    FileOutcome read;
+    if (bytes != 0) read = file->bytes().Read(part, offset);
+    // Behind the read: a counterpart's bytes are those that were proven.
+    const std::optional<FileState> state = file->State();
+    if (!state) return peeked({0, FileResult::kInvalidFile, 0}, {}, {});
+    if (read.error != 0) return peeked(FileStatus::System(0, read.error), *state, {});
+    peeked({}, *state, std::span(part).first(read.bytes));
+  });
 }
 
 void SessionFiles::ProveCounterpart(std::shared_ptr<OpenFile> file, std::uint64_t sum,

@@ -13,6 +13,7 @@
 #include "common/mutex.h"
 #include "proxy/files/file_copies.h"
 #include "proxy/files/file_table.h"
+#include "proxy/files/resident_files.h"
 #include "proxy/session/session_bulk.h"
 #include "proxy/session/session_streams.h"
 
@@ -22,9 +23,11 @@ namespace cuspan::proxy {
 class SessionFiles {
  public:
   // All references outlive it, except for the completer and the timeline: no calls after their end.
-  SessionFiles(const Driver& driver, Channel& channel, Faults& faults, SessionStreams& streams,
-               SessionBulk& bulk, Completer& completer, Timeline& timeline);
+  SessionFiles(const Driver& driver, const Device& device, Channel& channel, Faults& faults,
+               SessionStreams& streams, SessionBulk& bulk, Completer& completer,
+               Timeline& timeline);
   ~SessionFiles() {
+    residents_.End();
     watchers_.End();
     finders_.End();
     threads_->End();
@@ -33,6 +36,7 @@ class SessionFiles {
 
   FileTable& table() { return table_; }
   FileCopies& copies() { return copies_; }
+  ResidentFiles& residents() { return residents_; }
 
   // Adds a file of the program, by its descriptor. Threads: any with the device's context.
   FileStatus Share(std::uint64_t number, UniqueFd fd);
@@ -51,6 +55,12 @@ class SessionFiles {
   void ProveCounterpart(std::shared_ptr<OpenFile> file, std::uint64_t sum,
                         std::function<void(bool same)> proved);
 
+  // Reads up to `bytes` at `offset` of a file of this node. Calls peeked(outcome, its state, the
+  // bytes) on any thread. Threads: any with the device's context.
+  void Peek(
+      std::shared_ptr<const FileHere> file, std::uint64_t offset, std::uint32_t bytes,
+      std::function<void(const FileStatus&, const FileState&, std::span<const std::byte>)> peeked);
+
  private:
   // Calls answer(work()) with a result of a file thread, or answer({}) if that takes too long.
   template <typename T>
@@ -59,6 +69,7 @@ class SessionFiles {
   bool Prepare();
 
   const std::shared_ptr<FileThreads> threads_ = std::make_shared<FileThreads>();
+  ResidentFiles residents_;
   FileTable table_{threads_};
   FileCopies copies_;
   // Looking for counterparts must not block other files, nor the program for long.

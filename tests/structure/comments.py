@@ -10,7 +10,7 @@ HASH_TOKENS = re.compile(
     r'(?P<doc>"""(?:\\.|[^\\])*?""")|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<line>(?:(?<=\s)|^)#[^\n]*)',
     re.DOTALL | re.MULTILINE)
 
-C_SUFFIXES = {".h", ".cc", ".c", ".cu", ".S", ".def", ".inc"}
+C_SUFFIXES = {".h", ".cc", ".c", ".cu", ".cuh", ".S", ".def", ".inc"}
 HASH_SUFFIXES = {".py", ".sh", ".cmake", ".table", ".txt"}
 
 

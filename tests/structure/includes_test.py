@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the direction of includes: common <- protocol <- {interpose, proxy, launcher}, and headers restricted to
-certain folders.
+"""Checks the direction of includes: common <- protocol <- {interpose, proxy, launcher}, with store beside
+protocol, and headers restricted to certain folders.
 
 Usage: includes_test.py ROOT_OF_THE_REPOSITORY
 """
@@ -17,8 +17,9 @@ ROOT = pathlib.Path(sys.argv.pop(1))
 MAY_INCLUDE = {
     "common": {"common"},
     "protocol": {"common", "protocol"},
-    "interpose": {"common", "protocol", "interpose"},
-    "proxy": {"common", "protocol", "proxy"},
+    "store": {"common", "store"},
+    "interpose": {"common", "protocol", "interpose", "store"},
+    "proxy": {"common", "protocol", "proxy", "store"},
     "launcher": {"common", "protocol", "launcher"},
 }
 
@@ -77,7 +78,15 @@ FOLDERS_OF_LAUNCHER = {
     "doctor": {"text", "host", "allocator", "run", "batch", "starter", "agent"},
     "command": {"text", "host", "run", "batch", "starter", "metrics", "doctor"},
 }
-FOLDERS = {"proxy": FOLDERS_OF_PROXY, "launcher": FOLDERS_OF_LAUNCHER}
+# The same for store: layout <- engine <- library.
+FOLDERS_OF_STORE = {
+    "layout": set(),
+    "engine": {"layout"},
+    "library": {"layout", "engine"},
+}
+FOLDERS = {"proxy": FOLDERS_OF_PROXY, "launcher": FOLDERS_OF_LAUNCHER, "store": FOLDERS_OF_STORE}
+# Folders of store for the other layers.
+STORE_FOR = {"interpose": "layout", "proxy": "engine"}
 
 # Generated headers.
 GENERATED = (".gen.h", ".pb.h")
@@ -113,6 +122,8 @@ def problems_of(root, path):
             own, other = ("/".join(path_name.split("/")[2:-1]) for path_name in (name, included))
             if other != own and other not in FOLDERS_OF_CALLS.get(own, ()):
                 yield f"{name}:{line}: interpose/calls/{own} must not include {included}"
+        if target == "store" and included.count("/") > 1 and layer in STORE_FOR and included.split("/")[1] != STORE_FOR[layer]:
+            yield f"{name}:{line}: {layer} must not include {included}"
         if layer in FOLDERS and target == layer:
             folder, other = (path_name.split("/")[1] if path_name.count("/") > 1 else None for path_name in (name, included))
             # Files directly in the layer's folder may include from all its folders.

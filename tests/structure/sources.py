@@ -3,8 +3,8 @@ import json
 import pathlib
 import re
 
-LAYERS = ("common", "protocol", "interpose", "proxy", "launcher")
-SUFFIXES = (".h", ".cc", ".c", ".cu", ".S", ".def", ".inc")
+LAYERS = ("common", "protocol", "store", "interpose", "proxy", "launcher")
+SUFFIXES = (".h", ".cc", ".c", ".cu", ".cuh", ".S", ".def", ".inc")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

@@ -18,7 +18,7 @@ CLANG_FORMAT = sys.argv.pop(1)
 SHELLCHECK = sys.argv.pop(1)
 
 FOLDERS = ("bench", "common", "interpose", "launcher", "protocol", "proxy", "tests")
-FORMATTED = (".c", ".cc", ".cu", ".h")
+FORMATTED = (".c", ".cc", ".cu", ".cuh", ".h")
 # Longer files usually have two subjects.
 MOST_LINES = 600
 SOURCE = re.compile(r"[\w./-]+\.(?:c|cc|cu|S)")

@@ -54,13 +54,16 @@ class Store(SystemTest):
         self.run_command(self.cuspan("bench", "store", "--device", "soft", "--relay", self.relay, "--folder", str(self.folder),
                                      "--mebibytes", "2", "--rounds", "1", "--csv", "results.csv", "--json", "results.json"))
         rows = json.loads((self.folder / "results.json").read_text(encoding="utf-8"))["results"]
-        self.assertEqual([(row["place"], row["relay"], row["unit"]) for row in rows],
-                         [*[("same-node", "", "GB/s")] * 3, *[("agents", self.relay, "GB/s")] * 4, ("same-node", "", "GB/s"),
-                          ("agents", self.relay, "GB/s"), *[("same-node", "", "us")] * 2, *[("agents", self.relay, "us")] * 2])
+        bulk = [*[("same-node", "", "GB/s")] * 3, *[("agents", self.relay, "GB/s")] * 4, ("same-node", "", "GB/s"),
+                ("agents", self.relay, "GB/s"), *[("same-node", "", "us")] * 2, *[("agents", self.relay, "us")] * 2]
+        engine = [(*place, unit) for place in (("same-node", ""), ("agents", self.relay))
+                  for unit in ("GB/s", "M/s", "GB/s", "GB/s", "G/s")]
+        self.assertEqual([(row["place"], row["relay"], row["unit"]) for row in rows], bulk + engine)
         for row in rows:
             self.assertGreater(row["value"], 0, row)
         lines = (self.folder / "results.csv").read_text(encoding="utf-8").splitlines()
-        self.assertEqual(len([line for line in lines if line.startswith("bulk,")]), len(rows))
+        for scenario, wanted in (("bulk", bulk), ("engine", engine)):
+            self.assertEqual(len([line for line in lines if line.startswith(f"{scenario},")]), len(wanted))
         self.assertEqual(list(self.folder.glob("cuspan-bench-*")), [])
         self.assert_nothing_left()
 

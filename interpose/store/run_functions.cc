@@ -1,5 +1,5 @@
-// The functions of include/cuspan/file.h.
-#include "include/cuspan/file.h"
+// Functions of the run for libcuspan-store.so.0: store/layout/run_functions.h.
+#include "store/layout/run_functions.h"
 
 #include <utility>
 
@@ -65,37 +65,57 @@ FileCall CallOf(cuspanFile_t file, const void* memory, std::size_t bytes, std::i
   return {NumberOf(file), memory, bytes, offset, stream, reinterpret_cast<FileStatus*>(status)};
 }
 
-}  // namespace
-
-CUSPAN_EXPORT int cuspanFileOpenFd(cuspanFile_t* file, int fd, int device) {
+int OpenFd(cuspanFile_t* file, int fd, int device) {
   return Opened(file, [&](std::uint64_t* opened) { return OpenProgramFile(fd, device, opened); });
 }
 
-CUSPAN_EXPORT int cuspanFileOpen(cuspanFile_t* file, const char* path, unsigned flags, int device) {
+int Open(cuspanFile_t* file, const char* path, unsigned flags, int device) {
   return Opened(file,
                 [&](std::uint64_t* opened) { return OpenNamedFile(path, flags, device, opened); });
 }
 
-CUSPAN_EXPORT int cuspanFileRead(cuspanFile_t file, void* destination, std::size_t bytes,
-                                 std::int64_t offset, CUstream_st* stream,
-                                 cuspanFileStatus_t* status) {
+int Read(cuspanFile_t file, void* destination, std::size_t bytes, std::int64_t offset,
+         CUstream_st* stream, cuspanFileStatus_t* status) {
   return Answer([&] { return ReadFile(CallOf(file, destination, bytes, offset, stream, status)); });
 }
 
-CUSPAN_EXPORT int cuspanFileWrite(cuspanFile_t file, const void* source, std::size_t bytes,
-                                  std::int64_t offset, CUstream_st* stream,
-                                  cuspanFileStatus_t* status) {
+int Write(cuspanFile_t file, const void* source, std::size_t bytes, std::int64_t offset,
+          CUstream_st* stream, cuspanFileStatus_t* status) {
   return Answer([&] { return WriteFile(CallOf(file, source, bytes, offset, stream, status)); });
 }
 
-CUSPAN_EXPORT int cuspanFileClose(cuspanFile_t file) {
+int Close(cuspanFile_t file) {
   return Answer([&] { return CloseFile(NumberOf(file)); });
 }
 
-CUSPAN_EXPORT const char* cuspanFileLastMessage() { return ThisThread().file_problem.c_str(); }
+const char* LastMessage() { return ThisThread().file_problem.c_str(); }
 
-// Behaviour of functions not defined in this folder: there are none.
-extern "C" int cuspan_store_not_supported(const char* name) {
-  LogInfo("{} is not supported", name);
-  return CUSPAN_FILE_NOT_SUPPORTED;
+int Size(cuspanFile_t file, std::uint64_t* bytes) {
+  return Answer([&] { return SizeOfFile(NumberOf(file), bytes); });
 }
+
+int Peek(cuspanFile_t file, std::uint64_t offset, void* to, std::size_t bytes, std::size_t* got) {
+  return Answer([&] {
+    return PeekFile(NumberOf(file), offset, {static_cast<std::byte*>(to), bytes}, got);
+  });
+}
+
+int Hold(cuspanFile_t file, store::ResidentBytes* resident) {
+  return Answer([&] {
+    HeldFile held;
+    FileCallResult result = HoldFile(NumberOf(file), &held);
+    *resident = {held.address, held.bytes, held.copied};
+    return result;
+  });
+}
+
+int Check(cuspanFile_t file) {
+  return Answer([&] { return CheckFile(NumberOf(file)); });
+}
+
+constexpr store::RunFunctions kFunctions{OpenFd,      Open, Read, Write, Close,
+                                         LastMessage, Size, Peek, Hold,  Check};
+
+}  // namespace
+
+CUSPAN_EXPORT const store::RunFunctions* cuspan_store_run_functions_0() { return &kFunctions; }
