@@ -3,7 +3,7 @@
 # (static and shared runtime, shared memory and agents over MPI), and compares the results. Shows
 # that the program itself never opens the driver. Runs every form of PTX instructions and random
 # kernels; with CUSPAN_SOFTGPU=ON, also on the software GPU. Compares the results of bad input, call
-# by call.
+# by call, and of arrays in files.
 #
 #   tests/gpu.sh [BUILD_FOLDER]      default build/gpu
 set -euo pipefail
@@ -15,7 +15,8 @@ echo "== build in $build"
 mkdir -p "$build"
 cmake --preset release -B "$build" -DCUSPAN_TESTS=ON \
   -DCUSPAN_SOFTGPU="${CUSPAN_SOFTGPU:-OFF}" > "$build.configure.log" || { tail -n 30 "$build.configure.log"; exit 1; }
-targets=(cuspan cuspan-agent cuspan-proxy cuspan_client cuspan_driver_library test_apps ptx_forms)
+targets=(cuspan cuspan-agent cuspan-proxy cuspan_client cuspan_driver_library test_apps ptx_forms
+  test_system_store test_system_store_image)
 if [[ ${CUSPAN_SOFTGPU:-OFF} != OFF ]]; then targets+=(cuspan_softgpu softgpu_random_test); fi
 ninja -C "$build" -j "$jobs" "${targets[@]}" \
   > "$build.build.log" || { grep -E 'error|FAILED' -A 5 "$build.build.log" | head -n 60; exit 1; }
@@ -101,6 +102,23 @@ if [ -x "$cufile" ]; then
   timeout "$limit" "$cuspan" run --gpus 1 --device cuda -- "${cufile}_bad_input" > "$work/cufile.txt" || true
   attempt "results as of NVIDIA's libraries" python3 -B tests/system/cufile_bad_input.py "$work/cufile.txt"
 fi
+
+echo "== arrays in files"
+tests=()
+store=("$build/tests/system/programs/store/store" "$build/tests/system/programs/store/kernels.ptx")
+mkdir -p "$work/arrays"
+tests=()
+for line in 512 4096 65536; do tests+=("reads $work/arrays $line"); done
+for test in backings npy bad changes resets; do tests+=("$test $work/arrays"); done
+# 3.5 * 10^8 reads of 102,400 threads: of lines that are thrown out meanwhile, and of lines that are held.
+tests+=("growth $work/arrays 200" "stress $work/arrays 512 64 3400 400 0" "stress $work/arrays 512 4 3400 400 1")
+for test in "${tests[@]}"; do
+  read -ra words <<< "$test"
+  attempt "native        store ${words[0]}" env LD_LIBRARY_PATH="$build/lib" "${store[@]}" "${words[@]}"
+  attempt "same node     store ${words[0]}" "$cuspan" run --gpus 1 --device cuda -- "${store[@]}" "${words[@]}"
+  attempt "over agents   store ${words[0]}" "$cuspan" run --gpus 1 --device cuda --same-node never \
+    --file-root "$work/arrays" -- "${store[@]}" "${words[@]}"
+done
 
 echo "== PTX instructions"
 limit=600
