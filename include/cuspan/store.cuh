@@ -281,6 +281,22 @@ __device__ inline Source SourceOf(const cuspanArrayView_t& view, std::uint64_t l
           static_cast<std::uint32_t>(left < whole ? left : whole)};
 }
 
+// Stores a part of a line. It leaves the L2 cache before other memory: otherwise random lines of
+// 512 bytes come at 38 instead of 42 million a second (H200).
+__device__ inline void StorePart(unsigned char* to, const uint4& part) {
+#if __CUDA_ARCH__ >= 800
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("st.relaxed.gpu.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to),
+               "r"(part.x), "r"(part.y), "r"(part.z), "r"(part.w), "l"(policy)
+               : "memory");
+#else
+  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(part.x),
+               "r"(part.y), "r"(part.z), "r"(part.w)
+               : "memory");
+#endif
+}
+
 // Copies a line into a slot, by all lanes of the mask. Both are aligned to 512 bytes; the host's
 // memory goes on to a multiple of 16 bytes.
 __device__ inline void CopyLine(unsigned mask, unsigned char* slot, const Source& source) {
@@ -295,14 +311,10 @@ __device__ inline void CopyLine(unsigned mask, unsigned char* slot, const Source
     uint4 part[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i)
-      if (first + i * lanes < parts) part[i] = __ldcs(from + first + i * lanes);
+      if (first + i * lanes < parts) part[i] = __ldcg(from + first + i * lanes);
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i)
-      if (first + i * lanes < parts)
-        asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(
-                         slot + 16 * (first + i * lanes)),
-                     "r"(part[i].x), "r"(part[i].y), "r"(part[i].z), "r"(part[i].w)
-                     : "memory");
+      if (first + i * lanes < parts) StorePart(slot + 16 * (first + i * lanes), part[i]);
   }
 }
 
