@@ -130,8 +130,16 @@ void StoreElements(FunctionEmitter& e, const Access& access, Value* to,
 
 namespace {
 
+// A cache policy is an operand behind the others, and ignored.
+void ConsumePolicy(FunctionEmitter& e) {
+  const std::size_t operands = e.Consume("L2::cache_hint") ? 3 : 2;
+  if (e.instruction().operands.size() != operands)
+    e.Reject(Format("{} operands are expected", operands));
+}
+
 void EmitLd(FunctionEmitter& e) {
   const Access access = ConsumeAccess(e);
+  ConsumePolicy(e);
   const auto destinations = Elements(e, 0, access.length);
   if (e.failed()) return;
   if (e.warp() != nullptr && !e.in_lane_loop()) {
@@ -147,6 +155,7 @@ void EmitLd(FunctionEmitter& e) {
 
 void EmitSt(FunctionEmitter& e) {
   const Access access = ConsumeAccess(e);
+  ConsumePolicy(e);
   const auto sources = Elements(e, 1, access.length);
   if (e.failed()) return;
   if (e.warp() != nullptr && !e.in_lane_loop()) {
@@ -295,9 +304,9 @@ void EmitCreatepolicy(FunctionEmitter& e) {
 
 constexpr std::uint16_t kStorable = kBytes | kIntegers | kWide | kFloats | kHalves | kPacked;
 constexpr Opcode kMemoryOpcodes[] = {
-    {"ld", 2, 2, kStorable, EmitLd},
+    {"ld", 2, 3, kStorable, EmitLd},
     {"ldu", 2, 2, kStorable, EmitLd},
-    {"st", 2, 2, kStorable, EmitSt},
+    {"st", 2, 3, kStorable, EmitSt},
     {"mov", 2, 2, kPredicates | kIntegers | kWide | kFloats | kHalves | kPacked, EmitMov},
     {"cvta", 2, 2, kIntegers, EmitCvta},
     {"isspacep", 2, 2, kNoType, EmitIsspacep},

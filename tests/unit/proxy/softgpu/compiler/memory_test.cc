@@ -335,6 +335,12 @@ TEST(Memory, OrderedAccessesAndFences) {
                         kPattern)
                 .r,
             0x85868788U);
+  EXPECT_EQ(EvaluateOne("createpolicy.fractional.L2::evict_first.b64 %d5, 1.0;"
+                        "st.relaxed.gpu.global.L2::cache_hint.v2.u32 [%a1], {9, 8}, %d5;"
+                        "ld.global.L1::no_allocate.L2::cache_hint.u32 %r0, [%a1], %d5;",
+                        kPattern)
+                .r,
+            9U);
 }
 
 TEST(Memory, AsynchronousCopies) {

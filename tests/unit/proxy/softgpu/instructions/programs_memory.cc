@@ -92,6 +92,12 @@ void AddLoads() {
                      word);
   }
   AddMemoryProgram(
+      "ld, st with cache policies", {.words = 4},
+      at + "createpolicy.fractional.L2::evict_first.b64 %rd1, 1.0;"
+           "ld.global.L2::cache_hint.v4.u32 {%r0, %r1, %r2, %r3}, [%rd0], %rd1;"
+           "st.relaxed.gpu.global.L2::cache_hint.v4.u32 [%out], {%r0, %r1, %r2, %r3}, %rd1;",
+      word);
+  AddMemoryProgram(
       "st.global.u8 and .v2.u16", {.words = 2},
       at + "ld.global.v2.u32 {%r0, %r1}, [%rd0]; cvt.u16.u32 %h0, %r0; shr.u32 %r2, %r0, 16; "
            "cvt.u16.u32 %h1, %r2;"
