@@ -110,7 +110,7 @@ mkdir -p "$work/arrays"
 tests=()
 for line in 512 4096 65536; do tests+=("reads $work/arrays $line"); done
 for test in backings npy bad changes resets; do tests+=("$test $work/arrays"); done
-# 3.5 * 10^8 reads of 102,400 threads: of lines that are thrown out meanwhile, and of lines that are held.
+# Each 3.5 * 10^8 reads by 102,400 threads. The last figure is 1 if threads hold lines.
 tests+=("growth $work/arrays 200" "stress $work/arrays 512 64 3400 400 0" "stress $work/arrays 512 4 3400 400 1")
 for test in "${tests[@]}"; do
   read -ra words <<< "$test"
