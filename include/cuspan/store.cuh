@@ -1,7 +1,7 @@
 // C++ classes for arrays in files, and their functions for kernels: see cuspan/store.h.
 //
 //   namespace store = cuspan::store;
-//   store::Cache cache({.bytes = 8ull << 30, .line = 4096});
+//   store::Cache cache({8ull << 30, 4096, /*device=*/0});
 //   store::Array<uint32_t> edges("/data/web.edges", cache);
 //   bfs<<<grid, block>>>(edges.view(), …);
 //   edges.check();
@@ -14,8 +14,9 @@
 // value and the word again: if both words name the same slot and generation, the value is right. So
 // a hit writes nothing. A miss sets the word busy, takes a slot, copies the line into it, and
 // publishes the word. A thread with a busy line waits for nothing but the host's memory, and tries
-// a bounded number of slots. If none of them is free, it reads the value past the cache. Pinned
-// lines stay, and nobody waits for the end of a pin: threads may hold pins while they miss.
+// a bounded number of slots. If none of them is free, or another thread keeps the line busy for
+// some 16 us, it reads the value past the cache. Pinned lines stay, and nobody waits for the end of
+// a pin: threads may hold pins while they miss.
 #ifndef CUSPAN_STORE_CUH
 #define CUSPAN_STORE_CUH
 

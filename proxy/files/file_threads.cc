@@ -12,7 +12,7 @@ thread_local const void* pool_of_thread = nullptr;
 
 }  // namespace
 
-void FileThreads::End() {
+void FileThreads::DropTasks() {
   std::deque<std::function<void()>> dropped;  // They end without the lock.
   {
     const MutexLock lock(mutex_);
@@ -20,18 +20,16 @@ void FileThreads::End() {
     dropped.swap(tasks_);
   }
   arrived_.notify_all();
+}
+
+void FileThreads::End() {
+  DropTasks();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
 
 void FileThreads::Abandon() {
-  std::deque<std::function<void()>> dropped;  // They end without the lock.
-  {
-    const MutexLock lock(mutex_);
-    running_ = false;
-    dropped.swap(tasks_);
-  }
-  arrived_.notify_all();
+  DropTasks();
   for (std::thread& thread : threads_) thread.detach();
   threads_.clear();
 }

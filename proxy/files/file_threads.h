@@ -32,6 +32,8 @@ class FileThreads {
   void Run(std::function<void()> task);
 
  private:
+  // The threads end after their tasks.
+  void DropTasks();
   void Loop();
 
   const unsigned count_;

@@ -41,7 +41,7 @@ Handles<Array>& Arrays() {
   return *kArrays;
 }
 
-Status NoPlace(const char* what) { return Status::Invalid("there is no place for {}", what); }
+Status NoPlace(const char* wanted) { return Status::Invalid("there is no place for {}", wanted); }
 
 }  // namespace
 
