@@ -53,6 +53,8 @@ const char* Title(SettingGroup group) {
       return "Output and checks";
     case SettingGroup::kTransfers:
       return "Memory and transfers";
+    case SettingGroup::kStorage:
+      return "Storage";
     case SettingGroup::kSoftware:
       return "Software GPU";
     case SettingGroup::kInternal:

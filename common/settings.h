@@ -16,6 +16,7 @@ enum class SettingGroup : unsigned char {
   kMpi,
   kOutput,
   kTransfers,
+  kStorage,
   kSoftware,
   kInternal,  // Options set by cuspan itself: not in help and documents.
 };
@@ -31,6 +32,7 @@ enum SettingCommands : unsigned {
   kOnSupport = 64,
   kOnHelp = 128,
   kOnAgent = 256,
+  kOnStore = 512,
   kOnCluster = kOnRun | kOnDevices | kOnQueue | kOnTop | kOnMetrics | kOnDoctor,
 };
 

@@ -12,6 +12,7 @@
 #include "launcher/command/cluster_line.h"
 #include "launcher/command/completion.h"
 #include "launcher/command/run_line.h"
+#include "launcher/command/store.h"
 #include "launcher/text/command_description.h"
 #include "launcher/text/help_text.h"
 #include "launcher/text/man_page.h"
@@ -47,6 +48,7 @@ struct LineTexts {
   OptionValues values;
   std::string target;              // metrics
   std::vector<std::string> names;  // support
+  std::string action;              // store
   std::string shell;               // completion
   std::string topic;               // help
 };
@@ -80,6 +82,10 @@ void AddTarget(CLI::App& command, LineTexts& texts) {
 void AddNames(CLI::App& command, LineTexts& texts) {
   command.allow_extras();
   command.add_option("names", texts.names, "only these functions");
+}
+void AddAction(CLI::App& command, LineTexts& texts) {
+  command.allow_extras();
+  command.add_option("action", texts.action, "plan")->type_name("ACTION")->required();
 }
 void AddShell(CLI::App& command, LineTexts& texts) {
   command.allow_extras();
@@ -229,6 +235,15 @@ Result<CommandLine> FinishBench(const ParsedLine& parsed) {
   return line;
 }
 
+Result<CommandLine> FinishStore(const ParsedLine& parsed) {
+  if (parsed.texts.action != "plan")
+    return Status::Invalid("store {}: use plan", parsed.texts.action);
+  if (parsed.words.separated)
+    return Status::Invalid("store takes no program; see cuspan store --help");
+  CUSPAN_ASSIGN_OR_RETURN(const StorePlan plan, CheckStorePlan(parsed.texts.values));
+  return TextLine(StorePlanTable(plan));
+}
+
 Result<CommandLine> FinishCompletion(const ParsedLine& parsed) {
   CUSPAN_ASSIGN_OR_RETURN(std::string script, CompletionScript(parsed.app, parsed.texts.shell));
   return TextLine(std::move(script));
@@ -269,6 +284,10 @@ constexpr Command kCommands[] = {
      kOnSupport, AddNames, FinishSupport},
     {"bench", "run a benchmark: cuspan bench NAME [OPTIONS]; without NAME, list the benchmarks", 0,
      AddProgram, FinishBench},
+    {"store",
+     "plan reads of files by kernels: cuspan store plan [OPTIONS]; print the requests under way, "
+     "and compare reads of single lines with those of whole extents of 2 MiB",
+     kOnStore, AddAction, FinishStore},
     {"completion", "print the script for completion of cuspan's command line in a shell", 0,
      AddShell, FinishCompletion},
     {"version", "print the version", 0, AddNone, FinishVersion},

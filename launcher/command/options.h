@@ -54,7 +54,7 @@ struct CommandLine {
   std::optional<DoctorOptions> doctor;
   std::optional<BenchOptions> bench;
   std::optional<SupportOptions> support;
-  std::string text;  // Output of --help, --version and the like.
+  std::string text;  // Output of --help, --version, store and the like.
 };
 
 // Errors are one sentence for the user. kNotFound: the command line names no existing command.

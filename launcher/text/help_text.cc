@@ -108,9 +108,10 @@ std::string CommandsCell(const Setting& setting) {
   constexpr struct {
     unsigned command;
     const char* name;
-  } kNames[] = {{kOnRun, "run"},         {kOnDevices, "devices"}, {kOnQueue, "queue"},
-                {kOnTop, "top"},         {kOnMetrics, "metrics"}, {kOnDoctor, "doctor"},
-                {kOnSupport, "support"}, {kOnHelp, "help"},       {kOnAgent, "cuspan-agent"}};
+  } kNames[] = {{kOnRun, "run"},           {kOnDevices, "devices"}, {kOnQueue, "queue"},
+                {kOnTop, "top"},           {kOnMetrics, "metrics"}, {kOnDoctor, "doctor"},
+                {kOnSupport, "support"},   {kOnStore, "store"},     {kOnHelp, "help"},
+                {kOnAgent, "cuspan-agent"}};
   std::string cell;
   for (const auto& known : kNames)
     if ((setting.commands & known.command) != 0)

@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "store": {"common", "store"},
     "interpose": {"common", "protocol", "interpose", "store"},
     "proxy": {"common", "protocol", "proxy", "store"},
-    "launcher": {"common", "protocol", "launcher"},
+    "launcher": {"common", "protocol", "launcher", "store"},
 }
 
 # Allowed folders of included headers inside interpose, by folder: client <- calls <- the API folders. The folder load
@@ -86,7 +86,7 @@ FOLDERS_OF_STORE = {
 }
 FOLDERS = {"proxy": FOLDERS_OF_PROXY, "launcher": FOLDERS_OF_LAUNCHER, "store": FOLDERS_OF_STORE}
 # Folders of store for the other layers.
-STORE_FOR = {"interpose": "layout", "proxy": "engine"}
+STORE_FOR = {"interpose": "layout", "launcher": "layout", "proxy": "engine"}
 
 # Generated headers.
 GENERATED = (".gen.h", ".pb.h")

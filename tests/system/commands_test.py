@@ -125,6 +125,12 @@ exit 213
                 self.fails(self.cuspan("run", "--", "/bin/true"), OWN_FAILURE, value,
                            environment=self.environment(**{name: value}))
 
+    def test_store_plans_that_are_wrong(self):
+        for option in ("--rate=-1", "--latency=170", "--line=3000", "--bandwidth=0", "--file=x", "--touched=0.5"):
+            with self.subTest(option=option):
+                self.fails(self.cuspan("store", "plan", option), OWN_FAILURE, *option.split("="))
+        self.fails(self.cuspan("store", "plans"), OWN_FAILURE, "plan")
+
     def test_no_cuda_device(self):
         if os.path.exists("/dev/nvidiactl"):
             self.skipTest("this machine has an NVIDIA GPU")
@@ -187,6 +193,20 @@ class Devices(SystemTest):
             self.skipTest("this machine has an NVIDIA GPU")
         result = self.run_command(self.cuspan("run", "--device", "auto", "--", "/bin/true"))
         self.assertIn("software GPU", result.stderr)
+
+
+class StorePlan(SystemTest):
+    """cuspan store plan computes from its options alone."""
+
+    def test_values(self):
+        words = self.cuspan("store", "plan", "--rate", "200K", "--latency", "1ms", "--line", "8K", "--bandwidth", "4G",
+                            "--file", "8G", "--touched", "0.5")
+        rows = [re.split("  +", line) for line in self.run_command(words).stdout.splitlines()]
+        self.assertEqual([row[:2] for row in rows], [
+            ["quantity", "value"], ["requests under way", "200"], ["single lines", "1.6 GB/s"],
+            ["reads like an extent", "104 of 256"], ["whole file", "2.1 s"], ["touched lines", "2.6 s"],
+            ["faster", "whole file"]])
+        self.assert_nothing_left()
 
 
 class Bench(SystemTest):

@@ -31,7 +31,7 @@ class Completion(SystemTest):
     def test_bash(self):
         (self.folder / "program-here").touch()
         commands = self.in_bash("cuspan", "")
-        for name in ("run", "devices", "queue", "top", "doctor", "support", "bench", "completion", "version", "--help"):
+        for name in ("run", "devices", "queue", "top", "doctor", "support", "bench", "store", "completion", "version", "--help"):
             self.assertIn(name, commands)
         self.assertEqual(self.in_bash("cuspan", "dev"), ["devices"])
         self.assertEqual(self.in_bash("cuspan", "run", "--same-"), ["--same-node"])

@@ -50,8 +50,8 @@ TEST(CuspanCommand, HelpAndVersion) {
 
 TEST(CuspanCommand, HelpNamesEveryCommand) {
   const Outcome help = RunCommand({kCommand, "--help"});
-  for (const char* command :
-       {"run", "devices", "queue", "top", "doctor", "support", "bench", "version", "help"}) {
+  for (const char* command : {"run", "devices", "queue", "top", "doctor", "support", "bench",
+                              "store", "version", "help"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
     const Outcome own = RunCommand({kCommand, command, "--help"});
     EXPECT_EQ(own.exit_status, 0) << command;
@@ -71,7 +71,7 @@ TEST(CuspanAgent, HelpShowsWhatAUserSets) {
 // A command line without a valid command prints one line, with all commands.
 TEST(CuspanCommand, WithoutACommandItNamesThem) {
   const char* all =
-      "run, devices, queue, top, metrics, doctor, support, bench, completion, version";
+      "run, devices, queue, top, metrics, doctor, support, bench, store, completion, version";
   const std::vector<std::pair<Line, std::string>> cases = {
       {{}, "cuspan: no command given; "},
       {{"--"}, "cuspan: no command given; "},
@@ -112,6 +112,12 @@ TEST(CuspanCommand, WhatACommandDoesNotTakeIsNamed) {
        "cuspan: --every 0.1: use a number of seconds from 0.5 to 3600\n"},
       {{"top", "--every", "2s"}, "cuspan: --every 2s: use a number of seconds from 0.5 to 3600\n"},
       {{"bench", "--fast"}, "cuspan: unknown option '--fast'; see cuspan bench --help\n"},
+      {{"store"}, "cuspan: action is required; see cuspan --help\n"},
+      {{"store", "pln"}, "cuspan: store pln: use plan\n"},
+      {{"store", "plan", "--", "true"},
+       "cuspan: store takes no program; see cuspan store --help\n"},
+      {{"store", "plan", "--rate", "0"},
+       "cuspan: --rate 0: write reads per second from 1 to 1000T, such as 106K\n"},
       {{"version", "2"}, "cuspan: unexpected argument '2'; see cuspan version --help\n"}};
   for (const auto& [words, line] : cases) {
     const Outcome outcome = RunWith(words);

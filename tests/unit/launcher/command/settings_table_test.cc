@@ -33,7 +33,8 @@ struct NamedCommand {
 constexpr NamedCommand kCommands[] = {
     {"run", kOnRun},         {"devices", kOnDevices}, {"queue", kOnQueue},     {"top", kOnTop},
     {"metrics", kOnMetrics}, {"doctor", kOnDoctor},   {"support", kOnSupport}, {"bench", 0},
-    {"completion", 0},       {"version", 0},          {"help", kOnHelp},       {"", kOnAgent}};
+    {"store", kOnStore},     {"completion", 0},       {"version", 0},          {"help", kOnHelp},
+    {"", kOnAgent}};
 
 // Text printed by a command line: of `cuspan-agent` for kOnAgent, else of `cuspan`.
 std::string Printed(const NamedCommand& command, const char* option) {
