@@ -14,7 +14,7 @@ packages=(
   g++ cmake ninja-build pkg-config python3
   # Libraries.
   libopenmpi-dev libucx-dev libprotobuf-dev protobuf-compiler libssl-dev libcli11-dev libfmt-dev libspdlog-dev
-  libxxhash-dev nlohmann-json3-dev libzstd-dev liblz4-dev prometheus-cpp-dev llvm-16-dev
+  libxxhash-dev liburing-dev nlohmann-json3-dev libzstd-dev liblz4-dev prometheus-cpp-dev llvm-16-dev
   # Running: mpirun, its transports, and its way of starting processes on other nodes.
   openmpi-bin libucx0 openssh-client
   # Style checks; the compiler of the preset fuzz.

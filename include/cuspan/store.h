@@ -47,10 +47,11 @@ int cuspanCacheDestroy(cuspanCache_t cache);
 
 /* Places of an array's bytes. */
 enum {
-  CUSPAN_BACKING_FILE = 0,        /* the file's pages in memory of the GPU's node, and the cache. If
-                                     that node has not the file: device memory */
-  CUSPAN_BACKING_HOST = 1,        /* the same without the cache */
-  CUSPAN_BACKING_HOST_CACHED = 2, /* the same as FILE, but never device memory */
+  CUSPAN_BACKING_FILE = 0,        /* the file on the GPU's node, read through the cache when kernels
+                                     ask for it; parts asked for often come into page-locked memory.
+                                     If that node has not the file: device memory */
+  CUSPAN_BACKING_HOST = 1,        /* page-locked memory of the GPU's node, without the cache */
+  CUSPAN_BACKING_HOST_CACHED = 2, /* the same, read through the cache */
   CUSPAN_BACKING_DEVICE = 3       /* device memory, all of it read when the array is opened */
 };
 
@@ -89,48 +90,26 @@ int cuspanArrayClose(cuspanArray_t array);
 
 /* Values for kernels, passed to them by value. Only the fields with names not ending in '_' are for
  * programs. */
-typedef struct cuspanArrayView {
-  uint64_t count;                        /* elements */
-  uint64_t shape[CUSPAN_MAX_DIMENSIONS]; /* elements of each dimension, the slowest first; or 1 */
-  uint64_t* words_;                      /* a word for each line of the file (store.cuh) */
-  uint64_t* owners_;                     /* for each slot the address of its line's word; or 0 */
-  uint32_t* hand_;                       /* next slot to be taken */
-  uint64_t* report_;                     /* CUSPAN_REPORT_… */
-  const uint64_t* extents_;              /* address of each 2 MiB of the file */
-  unsigned char* slots_;                 /* lines in device memory */
-  const unsigned char* all_;             /* address of the first element; NULL: by lines */
-  const struct cuspanArrayView* copy_;   /* this view in device memory */
-  uint64_t start_;                       /* offset of the first element in the file */
-  uint64_t end_;                         /* bytes of the file */
-  uint32_t slot_count_;
+typedef struct {
+  uint64_t count;                          /* elements */
+  uint64_t shape[CUSPAN_MAX_DIMENSIONS];   /* elements of each dimension, the slowest first; or 1 */
+  const unsigned char* all_;               /* address of the first element; NULL: by lines */
+  uint64_t* words_;                        /* a word for each line of the file (store_device.cuh) */
+  unsigned char* slots_;                   /* lines in device memory */
+  uint64_t* report_;                       /* CUSPAN_REPORT_… (store_tables.h) */
+  const struct cuspanArrayTables* tables_; /* what is needed besides for a miss, in device memory */
+  uint64_t start_;                         /* offset of the first element in the file */
   uint8_t dimensions;
   uint8_t line_shift_; /* a line has 2^line_shift_ bytes */
   uint8_t counts_reads_;
-  uint8_t reserved_;
+  uint8_t reserved_[5];
 } cuspanArrayView_t;
-
-/* Words of cuspanArrayView_t::report_. */
-enum {
-  CUSPAN_REPORT_ERROR = 0, /* the first error: CUSPAN_ERROR_…, 0 for none */
-  CUSPAN_REPORT_INDEX = 1, /* its index */
-  CUSPAN_REPORT_LINES = 2, /* lines fetched */
-  CUSPAN_REPORT_PAST = 3,  /* values read past the cache */
-  CUSPAN_REPORT_BYTES = 4, /* bytes of both */
-  CUSPAN_REPORT_READS = 5, /* values read, if counted */
-  CUSPAN_REPORT_WORDS = 6
-};
-
-enum {
-  CUSPAN_ERROR_INDEX = 1 /* an index out of range */
-};
-
-/* log2 of the bytes of an extent. A line lies in one of them. */
-#define CUSPAN_EXTENT_SHIFT 21
 
 int cuspanArrayGetView(cuspanArray_t array, cuspanArrayView_t* view);
 
 /* Reports the first error of kernels that have ended, and a change of the file since the array was
- * opened. INVALID_VALUE: an index out of range; such a read gave zero. */
+ * opened. INVALID_VALUE: an index out of range. SYSTEM: the file could not be read. Such reads gave
+ * zero. */
 int cuspanArrayCheck(cuspanArray_t array);
 
 typedef struct {
@@ -138,6 +117,8 @@ typedef struct {
   uint64_t bytes;        /* of these lines, and of values read past the cache */
   uint64_t past;         /* values read past the cache, since all lines tried were in use */
   uint64_t reads;        /* values read, if `counts_reads` */
+  uint64_t served;       /* reads of lines answered by the GPU's node, of all its kernels so far */
+  uint64_t served_bytes; /* bytes read from the file for them */
   uint64_t resident;     /* bytes of the file page-locked on the GPU's node */
   uint64_t device_bytes; /* of tables, or of the array itself */
   int32_t backing;       /* the one in use: CUSPAN_BACKING_… */

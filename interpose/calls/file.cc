@@ -229,6 +229,18 @@ FileCallResult OfPeeking(const FileStatus& status) {
   }
 }
 
+// Outcome of a use of a file on the GPU's node.
+FileCallResult OfFileThere(const FileStatus& status, const std::string& problem) {
+  if (status.result == FileResult::kNotSupported && problem.empty())
+    return {status.result, 0,
+            "the GPU's node has not the file: use --file-root, or a copy with the same path, size "
+            "and time"};
+  if (status.result == FileResult::kDevice && problem.empty())
+    return OfDevice(static_cast<CUresult>(status.error));
+  if (status.result != FileResult::kSuccess) return {status.result, status.error, problem};
+  return {};
+}
+
 FileCallResult Changed() {
   return {FileResult::kInvalidFile, 0, "the file has changed since it was opened"};
 }
@@ -268,19 +280,31 @@ FileCallResult PeekFile(std::uint64_t number, std::uint64_t offset, std::span<st
 FileCallResult HoldFile(std::uint64_t number, HeldFile* held) {
   return WithFile(number, [&](const ProgramFile& file) -> FileCallResult {
     Files::Held made;
-    const FileStatus status = Files::Hold(file, &made);
-    if (status.result == FileResult::kNotSupported && made.problem.empty())
-      return {
-          status.result, 0,
-          "the GPU's node has not the file: use --file-root, or a copy with the same path, size "
-          "and time"};
-    if (status.result == FileResult::kDevice && made.problem.empty())
-      return OfDevice(static_cast<CUresult>(status.error));
-    if (status.result != FileResult::kSuccess) return {status.result, status.error, made.problem};
+    FileCallResult result = OfFileThere(Files::Hold(file, &made), made.problem);
+    if (result.result != FileResult::kSuccess) return result;
     const MutexLock lock(file.remembering);
     if (file.remembered && file.remembered->there != made.state) return Changed();
     *held = {made.address, made.state.bytes, made.copied};
     return {};
+  });
+}
+
+FileCallResult ServeFile(std::uint64_t number, const store::WantedService& wanted,
+                         store::ServedPlaces* places) {
+  return WithFile(number, [&](const ProgramFile& file) -> FileCallResult {
+    Files::Served made;
+    FileCallResult result = OfFileThere(Files::Serve(file, wanted, &made), made.problem);
+    if (result.result != FileResult::kSuccess) return result;
+    const MutexLock lock(file.remembering);
+    if (file.remembered && file.remembered->there != made.state) return Changed();
+    *places = {made.asked, made.answered, made.places};
+    return {};
+  });
+}
+
+FileCallResult CountServed(std::uint64_t number, store::ServedCounts* counts) {
+  return WithFile(number, [&](const ProgramFile& file) {
+    return OfFileThere(Files::CountServed(file, counts), "");
   });
 }
 

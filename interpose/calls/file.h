@@ -9,6 +9,7 @@
 #include <string>
 
 #include "protocol/api/file_status.h"
+#include "store/layout/run_functions.h"
 
 namespace cuspan {
 
@@ -38,6 +39,10 @@ struct HeldFile {
   bool copied = false;
 };
 FileCallResult HoldFile(std::uint64_t file, HeldFile* held);
+// Serves its lines to kernels, until it is closed. kNotSupported: the GPU's node has not the file.
+FileCallResult ServeFile(std::uint64_t file, const store::WantedService& wanted,
+                         store::ServedPlaces* places);
+FileCallResult CountServed(std::uint64_t file, store::ServedCounts* counts);
 // kInvalidFile if it has changed since the last SizeOfFile, here or on the GPU's node.
 FileCallResult CheckFile(std::uint64_t file);
 

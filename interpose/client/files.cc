@@ -422,6 +422,33 @@ FileStatus Files::Hold(const ProgramFile& file, Held* held) {
   return {0, static_cast<FileResult>(reply.outcome), reply.error};
 }
 
+FileStatus Files::Serve(const ProgramFile& file, const store::WantedService& wanted,
+                        Served* served) {
+  const ReaderLock closing(file.closing);
+  if (file.closed) return {0, FileResult::kInvalidFile, 0};
+  if (!file.at_proxy && !file.same_there) return {0, FileResult::kNotSupported, 0};
+  FileServe::Reply reply;
+  if (const CUresult result =
+          file.connection->Call(FileServe{file.handle, wanted.mailbox, wanted.multiprocessors,
+                                          wanted.line_shift, wanted.array},
+                                &reply);
+      result != CUDA_SUCCESS)
+    return {0, FileResult::kDevice, static_cast<std::int32_t>(result)};
+  *served = {reply.asked, reply.answered, reply.places, StateOf(reply), std::string(reply.problem)};
+  return {0, static_cast<FileResult>(reply.outcome), reply.error};
+}
+
+FileStatus Files::CountServed(const ProgramFile& file, store::ServedCounts* counts) {
+  const ReaderLock closing(file.closing);
+  if (file.closed) return {0, FileResult::kInvalidFile, 0};
+  FileServed::Reply reply;
+  if (const CUresult result = file.connection->Call(FileServed{file.handle}, &reply);
+      result != CUDA_SUCCESS)
+    return {0, FileResult::kDevice, static_cast<std::int32_t>(result)};
+  *counts = {reply.reads, reply.bytes, reply.resident, reply.copied};
+  return {};
+}
+
 bool Files::OnWanted(const std::shared_ptr<ContextConnection>& connection,
                      const FileWanted& wanted) {
   std::shared_ptr<const ProgramFile> file;

@@ -26,6 +26,7 @@
 #include "interpose/client/context_connection.h"
 #include "interpose/client/stream_target.h"
 #include "protocol/api/file_status.h"
+#include "store/layout/run_functions.h"
 
 namespace cuspan {
 
@@ -145,6 +146,17 @@ class Files final : public ContextTable, public FileListener {
     std::string problem;  // The reason of a failure.
   };
   static FileStatus Hold(const ProgramFile& file, Held* held);
+  // A file with lines read on the GPU's node when kernels ask for them, until it is closed.
+  struct Served {
+    std::uint64_t asked = 0;  // Addresses in kernels of the mailbox's parts.
+    std::uint64_t answered = 0;
+    std::uint64_t places = 0;
+    FileState state;      // Before.
+    std::string problem;  // The reason of a failure.
+  };
+  static FileStatus Serve(const ProgramFile& file, const store::WantedService& wanted,
+                          Served* served);
+  static FileStatus CountServed(const ProgramFile& file, store::ServedCounts* counts);
 
   bool OnWanted(const std::shared_ptr<ContextConnection>& connection,
                 const FileWanted& wanted) override;

@@ -109,12 +109,20 @@ int Hold(cuspanFile_t file, store::ResidentBytes* resident) {
   });
 }
 
+int Serve(cuspanFile_t file, const store::WantedService* wanted, store::ServedPlaces* places) {
+  return Answer([&] { return ServeFile(NumberOf(file), *wanted, places); });
+}
+
+int CountServedOf(cuspanFile_t file, store::ServedCounts* counts) {
+  return Answer([&] { return CountServed(NumberOf(file), counts); });
+}
+
 int Check(cuspanFile_t file) {
   return Answer([&] { return CheckFile(NumberOf(file)); });
 }
 
-constexpr store::RunFunctions kFunctions{OpenFd,      Open, Read, Write, Close,
-                                         LastMessage, Size, Peek, Hold,  Check};
+constexpr store::RunFunctions kFunctions{OpenFd, Open, Read, Write, Close,         LastMessage,
+                                         Size,   Peek, Hold, Serve, CountServedOf, Check};
 
 }  // namespace
 

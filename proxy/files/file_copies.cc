@@ -8,7 +8,7 @@ namespace cuspan::proxy {
 
 FileCopies::FileCopies(const Driver& driver, Channel& channel, Faults& faults, StreamQueues& queues,
                        EventPool& events, Completer& completer, Timeline& timeline,
-                       Transfers& transfers, std::shared_ptr<FileThreads> threads)
+                       Transfers& transfers, std::shared_ptr<TaskThreads> threads)
     : channel_(channel),
       faults_(faults),
       queues_(queues),

@@ -32,7 +32,7 @@ class FileCopies {
   // All references outlive it, except for the completer and the timeline: no calls after their end.
   FileCopies(const Driver& driver, Channel& channel, Faults& faults, StreamQueues& queues,
              EventPool& events, Completer& completer, Timeline& timeline, Transfers& transfers,
-             std::shared_ptr<FileThreads> threads);
+             std::shared_ptr<TaskThreads> threads);
 
   FilePieces& pieces() { return pieces_; }
 

@@ -15,11 +15,11 @@
 
 #include "common/file_bytes.h"
 #include "common/mutex.h"
+#include "common/task_threads.h"
 #include "protocol/channel/bell.h"
 #include "proxy/bulk/staged_copies.h"
 #include "proxy/files/file_buffers.h"
 #include "proxy/files/file_copy.h"
-#include "proxy/files/file_threads.h"
 #include "proxy/streams/faults.h"
 #include "proxy/streams/roles.h"
 
@@ -30,14 +30,14 @@ class FilePieces {
   // All references outlive it, except for the completer and the timeline: no calls after their end.
   // `bell` wakes the receiving thread.
   FilePieces(const Driver& driver, Bell& bell, Faults& faults, EventPool& events,
-             Completer& completer, Timeline& timeline, std::shared_ptr<FileThreads> threads)
+             Completer& completer, Timeline& timeline, std::shared_ptr<TaskThreads> threads)
       : driver_(driver),
         bell_(bell),
         faults_(faults),
         staged_(driver, events, completer, timeline),
         threads_(std::move(threads)) {}
 
-  FileThreads& threads() { return *threads_; }
+  TaskThreads& threads() { return *threads_; }
 
   // Makes buffers and threads at the first call. False if they can not be had. Threads: one at a
   // time, with the device's context; it may take milliseconds.
@@ -102,7 +102,7 @@ class FilePieces {
   // Pieces of writes on their way from the device, by buffer. Completions of a stream must not own
   // a copy: the copy owns the stream.
   std::unordered_map<std::byte*, Piece> leaving_ CUSPAN_GUARDED_BY(mutex_);
-  const std::shared_ptr<FileThreads> threads_;
+  const std::shared_ptr<TaskThreads> threads_;
 };
 
 }  // namespace cuspan::proxy

@@ -11,11 +11,12 @@
 
 #include "common/file_bytes.h"
 #include "common/status.h"
+#include "common/task_threads.h"
 #include "protocol/api/file_status.h"
 #include "proxy/files/counterpart.h"
-#include "proxy/files/file_threads.h"
 #include "proxy/objects/handle_table.h"
 #include "store/engine/resident_file.h"
+#include "store/engine/served_array.h"
 
 namespace cuspan::proxy {
 
@@ -26,6 +27,8 @@ struct OpenFile {
   std::atomic<std::shared_ptr<Counterpart>> counterpart = nullptr;
   // Its bytes for kernels, or null. Threads: that of ResidentFiles.
   std::shared_ptr<store::ResidentFile> resident = nullptr;
+  // Its lines for kernels that ask for them; null: not served.
+  std::atomic<std::shared_ptr<store::ServedArray>> served = nullptr;
 };
 
 // Threads: any.
@@ -35,7 +38,7 @@ class FileTable {
   static constexpr std::size_t kMaxFiles = 1024;
 
   // Files are closed on `threads`: some file systems write their last bytes then.
-  explicit FileTable(std::shared_ptr<FileThreads> threads) : threads_(std::move(threads)) {}
+  explicit FileTable(std::shared_ptr<TaskThreads> threads) : threads_(std::move(threads)) {}
 
   // Adds a file of the program by its descriptor. kInvalidValue if the number is in use or 0;
   // kNotSupported for anything but a regular file; EMFILE for too many.
@@ -50,7 +53,7 @@ class FileTable {
  private:
   FileStatus Add(std::uint64_t number, std::optional<FileBytes> own);
 
-  const std::shared_ptr<FileThreads> threads_;
+  const std::shared_ptr<TaskThreads> threads_;
   const std::shared_ptr<std::atomic<std::size_t>> count_ =
       std::make_shared<std::atomic<std::size_t>>(0);
   HandleTable<OpenFile> files_{"file"};

@@ -1,12 +1,10 @@
 #include "proxy/files/resident_files.h"
 
-#include <new>
 #include <utility>
 
 #include "common/file_thread_count.h"
 
 namespace cuspan::proxy {
-
 FileStatus FileHere::Of(std::shared_ptr<OpenFile> file, std::shared_ptr<const FileHere>* here) {
   std::shared_ptr<Counterpart> counterpart;
   if (!file->own) {
@@ -24,27 +22,11 @@ std::optional<FileState> FileHere::State() const {
   return FileState::Of(bytes().fd());
 }
 
-ResidentFiles::ResidentFiles(const Driver& driver, const Device& device)
-    : context_{{driver.cuCtxSetCurrent, driver.cuDeviceGetAttribute, driver.cuMemHostRegister,
-                driver.cuMemHostUnregister, driver.cuMemHostGetDevicePointer},
-               device.context(),
-               device.device()} {}
-
-ResidentFiles::~ResidentFiles() {
-  if (!unlocking_->in_driver) {
-    unlocking_->thread.End();
-    return;
-  }
-  // It may wait for a kernel that does not end.
-  unlocking_->thread.Abandon();
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Unlocking>(unlocking_));
-}
-
 void ResidentFiles::Hold(std::shared_ptr<OpenFile> file, std::shared_ptr<const FileHere> here,
                          std::function<void(const Result<Held>&)> held) {
-  if (const Status started = unlocking_->thread.Start(); !started.ok()) return held(started);
-  unlocking_->thread.Run([this, file = std::move(file), here = std::move(here),
-                          held = std::move(held)] { held(Lock(*file, *here)); });
+  const Status started = thread_->Run(
+      [this, file = std::move(file), here = std::move(here), held] { held(Lock(*file, *here)); });
+  if (!started.ok()) held(started);
 }
 
 Result<ResidentFiles::Held> ResidentFiles::Lock(OpenFile& file, const FileHere& here) const {
@@ -55,17 +37,9 @@ Result<ResidentFiles::Held> ResidentFiles::Lock(OpenFile& file, const FileHere& 
         std::unique_ptr<store::ResidentFile> made,
         store::ResidentFile::Make(context_, here.bytes(), state->bytes, store::ResidentWayOfRun(),
                                   FileThreadCount(), store::MemoryBudget::OfProcess(),
-                                  unlocking_->ended));
+                                  thread_->ended()));
     if (here.State() != state) return Status::NotFound("the file has changed since it was opened");
-    const auto unlock = [unlocking = unlocking_](store::ResidentFile* ended) {
-      if (unlocking->ended) return;
-      unlocking->thread.Run([&unlocking = *unlocking, ended] {
-        unlocking.in_driver = true;
-        delete ended;
-        unlocking.in_driver = false;
-      });
-    };
-    file.resident = std::shared_ptr<store::ResidentFile>(made.release(), unlock);
+    file.resident = LockingThread::Share(thread_, std::move(made));
   }
   return Held{*state, file.resident->address(), file.resident->copied()};
 }

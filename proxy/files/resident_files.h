@@ -1,18 +1,16 @@
 // Files of this node in page-locked memory, for kernels: `cuspan/store.h`.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
+#include <optional>
+#include <utility>
 
 #include "common/same_file.h"
 #include "common/status.h"
 #include "proxy/files/file_table.h"
-#include "proxy/files/file_threads.h"
-#include "proxy/gpu/device.h"
-#include "proxy/gpu/driver.h"
+#include "proxy/files/locking_thread.h"
 
 namespace cuspan::proxy {
 
@@ -23,6 +21,8 @@ class FileHere {
   static FileStatus Of(std::shared_ptr<OpenFile> file, std::shared_ptr<const FileHere>* here);
 
   const FileBytes& bytes() const { return counterpart_ ? counterpart_->bytes() : *file_->own; }
+  // Null: it is the session's own file.
+  const std::shared_ptr<Counterpart>& counterpart() const { return counterpart_; }
   // Nothing if it can not be read, or is a counterpart that was changed.
   std::optional<FileState> State() const;
 
@@ -37,14 +37,8 @@ class FileHere {
 // Threads: any.
 class ResidentFiles {
  public:
-  ResidentFiles(const Driver& driver, const Device& device);
-  // End comes first. Memory still locked stays so: giving it back would wait for running kernels,
-  // and the process ends.
-  ~ResidentFiles();
-  ResidentFiles(const ResidentFiles&) = delete;
-
-  // The session ends: from now on memory stays locked, and files are not locked any more.
-  void End() { unlocking_->ended = true; }
+  ResidentFiles(const store::EngineContext& context, std::shared_ptr<LockingThread> thread)
+      : context_(context), thread_(std::move(thread)) {}
 
   // Page-locks the whole file, unless it is locked; until it is closed. Calls held(result) on any
   // thread: the file's state before, or an error as of ResidentFile::Make.
@@ -57,16 +51,10 @@ class ResidentFiles {
             std::function<void(const Result<Held>&)> held);
 
  private:
-  // Shared with the locked files.
-  struct Unlocking {
-    FileThreads thread{1};
-    std::atomic<bool> in_driver = false;  // A file is being unlocked.
-    std::atomic<bool> ended = false;
-  };
   Result<Held> Lock(OpenFile& file, const FileHere& here) const;
 
   const store::EngineContext context_;
-  const std::shared_ptr<Unlocking> unlocking_ = std::make_shared<Unlocking>();
+  const std::shared_ptr<LockingThread> thread_;
 };
 
 }  // namespace cuspan::proxy

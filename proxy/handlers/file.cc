@@ -36,6 +36,8 @@ FileResult FileResultOf(const Status& status) {
   switch (status.code()) {
     case StatusCode::kOk:
       return FileResult::kSuccess;
+    case StatusCode::kInvalid:
+      return FileResult::kInvalidValue;
     case StatusCode::kNotFound:
       return FileResult::kInvalidFile;
     case StatusCode::kUnsupported:
@@ -191,6 +193,61 @@ Status Handle(DeviceSession& session, const Origin& origin, const FileHold& op) 
         }
         channel.Reply<FileHold>(request, reply);
       });
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const FileServe& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, session.files().table().Get(op.file));
+  if (op.line_shift > 16 || op.array >= CUSPAN_ASK_ARRAYS)
+    return Status::Invalid("array {} of lines of 2^{} bytes", op.array, op.line_shift);
+  CUSPAN_ASSIGN_OR_RETURN(
+      const store::MailboxShape shape,
+      store::PlanMailbox(op.multiprocessors, static_cast<std::uint8_t>(op.line_shift)));
+  std::shared_ptr<const FileHere> here;
+  const auto answer = [&channel = session.channel(), request = origin.request](
+                          FileResult outcome, std::string_view problem,
+                          const ServedFiles::Served& served) {
+    FileServe::Reply reply;
+    reply.outcome = static_cast<std::int32_t>(outcome);
+    reply.problem = problem;
+    reply.asked = served.places.asked;
+    reply.answered = served.places.answered;
+    reply.places = served.places.places;
+    reply.size = served.state.bytes;
+    reply.modified = static_cast<std::uint64_t>(served.state.modified.count());
+    reply.changed = static_cast<std::uint64_t>(served.state.changed.count());
+    channel.Reply<FileServe>(request, reply);
+  };
+  const FileStatus known = FileHere::Of(file, &here);
+  if (known.result != FileResult::kSuccess) {
+    answer(
+        known.result,
+        known.result == FileResult::kNotPermitted ? "the descriptor is not open for reading" : "",
+        {});
+    return Status::Ok();
+  }
+  session.files().served().Serve(std::move(file), std::move(here),
+                                 {op.mailbox, shape, static_cast<std::uint16_t>(op.array)},
+                                 [answer](const Result<ServedFiles::Served>& served) {
+                                   const std::string problem = served.status().message();
+                                   answer(FileResultOf(served.status()), problem,
+                                          served.ok() ? *served : ServedFiles::Served{});
+                                 });
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const FileServed& op) {
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<OpenFile> file,
+                          session.files().table().Get(op.file));
+  FileServed::Reply reply;
+  if (const std::shared_ptr<store::ServedArray> served = file->served.load()) {
+    const store::ServedFile::Counts counts = served->file().counts();
+    reply.reads = counts.reads;
+    reply.bytes = counts.bytes;
+    reply.resident = served->file().extents().resident_bytes();
+    reply.copied = served->file().extents().copied();
+  }
+  session.channel().Reply<FileServed>(origin.request, reply);
   return Status::Ok();
 }
 

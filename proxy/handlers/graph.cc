@@ -18,6 +18,7 @@ struct GraphLaunchOp final : PostedOp {
   bool UsesGpu() const override { return true; }
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
     if (exec->failure != CUDA_SUCCESS) return Finish(exec->failure);
+    session->files().served().KernelsMayAsk();
     const bool prints = exec->graph->prints;
     if (prints) BeginPrinting();
     Timeline::Start start = session->timeline().Begin(stream->driver);

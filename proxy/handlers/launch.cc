@@ -21,6 +21,7 @@ struct LaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
   SubmitResult Submit() CUSPAN_REQUIRES(receiving_thread) override {
+    session->files().served().KernelsMayAsk();
     if (call.kernel->prints) [[unlikely]] {
       BeginPrinting();
       SubmitWhole();
@@ -68,6 +69,7 @@ struct LaunchOp final : PostedOp {
     const std::size_t count =
         session->objects().batches.Launch(*stream, {calls.data(), batch.size()});
     if (count == 0) return {};
+    session->files().served().KernelsMayAsk();
     PredictedWork work{0, true};
     if (session->sharing().SharesNow())
       for (std::size_t i = 0; i < count; ++i) work.Add(static_cast<LaunchOp*>(batch[i])->Noted());
@@ -89,6 +91,7 @@ struct LaunchOp final : PostedOp {
         PendingLimit::MarksNext(*stream) || WaitsForBatch())
       return false;
     ConsiderBatches();
+    session->files().served().KernelsMayAsk();
     return session->submitters().Delegate(stream, origin, call, mark);
   }
   bool MayBatch() const CUSPAN_REQUIRES(receiving_thread) {

@@ -35,12 +35,20 @@ std::vector<FileRoot> RootsOfRun() {
   return {};
 }
 
+store::EngineContext EngineContextOf(const Driver& driver, const Device& device) {
+  return {{driver.cuCtxSetCurrent, driver.cuDeviceGetAttribute, driver.cuMemHostRegister,
+           driver.cuMemHostUnregister, driver.cuMemHostGetDevicePointer},
+          device.context(),
+          device.device()};
+}
+
 }  // namespace
 
 SessionFiles::SessionFiles(const Driver& driver, const Device& device, Channel& channel,
                            Faults& faults, SessionStreams& streams, SessionBulk& bulk,
                            Completer& completer, Timeline& timeline)
-    : residents_(driver, device),
+    : residents_(EngineContextOf(driver, device), locking_),
+      served_(EngineContextOf(driver, device), locking_),
       copies_(driver, channel, faults, streams.queues(), streams.points().events(), completer,
               timeline, bulk.transfers(), threads_),
       roots_(RootsOfRun()) {}

@@ -11,9 +11,11 @@
 
 #include "common/file_roots.h"
 #include "common/mutex.h"
+#include "common/task_threads.h"
 #include "proxy/files/file_copies.h"
 #include "proxy/files/file_table.h"
 #include "proxy/files/resident_files.h"
+#include "proxy/files/served_files.h"
 #include "proxy/session/session_bulk.h"
 #include "proxy/session/session_streams.h"
 
@@ -26,17 +28,20 @@ class SessionFiles {
   SessionFiles(const Driver& driver, const Device& device, Channel& channel, Faults& faults,
                SessionStreams& streams, SessionBulk& bulk, Completer& completer,
                Timeline& timeline);
+  // Does not wait for kernels: files read by them stay as they are, and the process ends.
   ~SessionFiles() {
-    residents_.End();
+    locking_->End();
     watchers_.End();
     finders_.End();
     threads_->End();
+    LockingThread::Finish(locking_);
   }
   SessionFiles(const SessionFiles&) = delete;
 
   FileTable& table() { return table_; }
   FileCopies& copies() { return copies_; }
   ResidentFiles& residents() { return residents_; }
+  ServedFiles& served() { return served_; }
 
   // Adds a file of the program, by its descriptor. Threads: any with the device's context.
   FileStatus Share(std::uint64_t number, UniqueFd fd);
@@ -68,13 +73,15 @@ class SessionFiles {
   // Makes what copies need in this process. False if it can not be had.
   bool Prepare();
 
-  const std::shared_ptr<FileThreads> threads_ = std::make_shared<FileThreads>();
+  const std::shared_ptr<TaskThreads> threads_ = std::make_shared<TaskThreads>();
+  const std::shared_ptr<LockingThread> locking_ = std::make_shared<LockingThread>();
   ResidentFiles residents_;
+  ServedFiles served_;
   FileTable table_{threads_};
   FileCopies copies_;
   // Looking for counterparts must not block other files, nor the program for long.
-  FileThreads finders_{1};
-  FileThreads watchers_{1};
+  TaskThreads finders_{1};
+  TaskThreads watchers_{1};
   std::atomic<bool> given_up_ = false;
   Mutex finding_;
   Mutex preparing_;

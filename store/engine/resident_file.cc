@@ -1,5 +1,6 @@
 #include "store/engine/resident_file.h"
 
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -12,10 +13,12 @@
 #include <cstring>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/available_memory.h"
 #include "common/log.h"
+#include "common/round_up.h"
 #include "common/settings.h"
 #include "common/start_thread.h"
 
@@ -70,16 +73,20 @@ ResidentWay ResidentWayOfRun() {
   return ResidentWay::kAuto;
 }
 
+Result<bool> LocksOwnPages(const EngineContext& context, const FileBytes& file, ResidentWay way) {
+  if (way == ResidentWay::kOff)
+    return Status::Unsupported("{}=off: no bytes of files are page-locked",
+                               settings::kFileResident.name);
+  return way == ResidentWay::kMapped ||
+         (way == ResidentWay::kAuto && CanLockFiles(context) && IsLocal(file.fd()));
+}
+
 Result<std::unique_ptr<ResidentFile>> ResidentFile::Make(const EngineContext& context,
                                                          const FileBytes& file, std::uint64_t bytes,
                                                          ResidentWay way, unsigned threads,
                                                          MemoryBudget& budget,
                                                          const std::atomic<bool>& stop) {
-  if (way == ResidentWay::kOff)
-    return Status::Unsupported("{}=off: no bytes of files are page-locked",
-                               settings::kFileResident.name);
-  const bool mapped = way == ResidentWay::kMapped ||
-                      (way == ResidentWay::kAuto && CanLockFiles(context) && IsLocal(file.fd()));
+  CUSPAN_ASSIGN_OR_RETURN(const bool mapped, LocksOwnPages(context, file, way));
   MemoryBudget::Share share = budget.Take(bytes);
   if (!share.valid())
     return Status::Exhausted(
@@ -90,37 +97,45 @@ Result<std::unique_ptr<ResidentFile>> ResidentFile::Make(const EngineContext& co
     return Status::Exhausted(
         "a file of {} bytes would take more than half of the memory available on the GPU's node",
         bytes);
-  std::unique_ptr<ResidentFile> resident(
-      new ResidentFile(context, bytes, !mapped, std::move(share)));
-  CUSPAN_RETURN_IF_ERROR(resident->Map(file));
-  const Status locked = resident->Lock(file, threads, stop);
-  if (locked.ok()) return resident;
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ResidentFile> resident,
+                          Map(context, file, bytes, !mapped));
+  const Status locked = resident->LockAll(file, threads, stop);
+  if (locked.ok()) {
+    const MutexLock lock(resident->mutex_);
+    resident->shares_.push_back(std::move(share));
+    return resident;
+  }
   if (!mapped || way == ResidentWay::kMapped) return locked;
   LogInfo("a file's pages can not be page-locked, so its bytes are copied: {}", locked.message());
   resident.reset();
+  share = MemoryBudget::Share();
   return Make(context, file, bytes, ResidentWay::kCopied, threads, budget, stop);
 }
 
-Status ResidentFile::Map(const FileBytes& file) {
+Result<std::unique_ptr<ResidentFile>> ResidentFile::Map(const EngineContext& context,
+                                                        const FileBytes& file, std::uint64_t bytes,
+                                                        bool copied) {
+  std::unique_ptr<ResidentFile> resident(new ResidentFile(context, bytes, copied));
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  mapped_bytes_ = (bytes_ + page - 1) / page * page;
-  void* const memory = copied_
-                           ? ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                           : ::mmap(nullptr, mapped_bytes_, PROT_READ, MAP_SHARED, file.fd(), 0);
+  const std::uint64_t mapped = RoundUp(bytes, page);
+  void* const memory = copied ? ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                              : ::mmap(nullptr, mapped, PROT_READ, MAP_SHARED, file.fd(), 0);
   if (memory == MAP_FAILED)
-    return Status::Exhausted("{} bytes of a file can not be mapped: {}", bytes_,
+    return Status::Exhausted("{} bytes of a file can not be mapped: {}", bytes,
                              std::strerror(errno));
-  memory_ = static_cast<std::byte*>(memory);
+  resident->memory_ = static_cast<std::byte*>(memory);
+  resident->mapped_bytes_ = mapped;
+  resident->address_ = reinterpret_cast<std::uint64_t>(memory);
   // Fewer pages to be locked. A hint only.
-  if (copied_) ::madvise(memory_, mapped_bytes_, MADV_HUGEPAGE);
-  return Status::Ok();
+  if (copied) ::madvise(memory, mapped, MADV_HUGEPAGE);
+  return resident;
 }
 
-Status ResidentFile::Lock(const FileBytes& file, unsigned threads, const std::atomic<bool>& stop) {
+Status ResidentFile::LockAll(const FileBytes& file, unsigned threads,
+                             const std::atomic<bool>& stop) {
   const std::uint64_t pieces = (mapped_bytes_ + kPiece - 1) / kPiece;
   std::vector<Status> results(pieces);
-  locked_.assign(pieces, false);
   std::atomic<std::uint64_t> next = 0;
   std::atomic<bool> failed = false;
   const auto lock_pieces = [&] {
@@ -132,7 +147,6 @@ Status ResidentFile::Lock(const FileBytes& file, unsigned threads, const std::at
     for (std::uint64_t i = next++; i < pieces && !failed && !stop; i = next++) {
       const std::uint64_t offset = i * kPiece;
       results[i] = LockPiece(file, offset, std::min(kPiece, mapped_bytes_ - offset));
-      locked_[i] = results[i].ok();
       if (!results[i].ok()) failed = true;
     }
     return CUDA_SUCCESS;
@@ -147,18 +161,21 @@ Status ResidentFile::Lock(const FileBytes& file, unsigned threads, const std::at
   for (std::thread& helper : helpers) helper.join();
   if (own != CUDA_SUCCESS) return OfDriver(own, bytes_);
   for (const Status& result : results) CUSPAN_RETURN_IF_ERROR(result);
-  if (stop) return Status::Internal("the device's session ends");
-  CUdeviceptr address = 0;
-  for (std::uint64_t i = 0; i < pieces; ++i) {
-    CUdeviceptr piece = 0;
-    const CUresult result = context_.driver.device_pointer(&piece, memory_ + i * kPiece, 0);
-    if (result != CUDA_SUCCESS) return OfDriver(result, bytes_);
-    if (i == 0) address = piece;
-    // Unified addressing: it is the host's address.
-    if (piece != address + i * kPiece)
-      return Status::Unavailable("the driver maps a file's parts to places that do not adjoin");
-  }
-  address_ = address;
+  return stop ? Status::Internal("the device's session ends") : Status::Ok();
+}
+
+Status ResidentFile::Lock(const FileBytes& file, std::uint64_t offset, std::uint64_t bytes,
+                          MemoryBudget& budget) {
+  MemoryBudget::Share share = budget.Take(bytes);
+  if (!share.valid())
+    return Status::Exhausted("the {} bytes for files on the GPU's node are in use", budget.limit());
+  if (copied_ && bytes > AvailableMemory() / 2)
+    return Status::Exhausted("the GPU's node has too little memory for {} more bytes of a file",
+                             bytes);
+  const std::uint64_t to_the_end = mapped_bytes_ - offset;
+  CUSPAN_RETURN_IF_ERROR(LockPiece(file, offset, offset + bytes >= bytes_ ? to_the_end : bytes));
+  const MutexLock lock(mutex_);
+  shares_.push_back(std::move(share));
   return Status::Ok();
 }
 
@@ -174,24 +191,39 @@ Status ResidentFile::LockPiece(const FileBytes& file, std::uint64_t offset, std:
       return Status::Internal(
           "the file ends at byte {}, before its size of {}: it is being changed",
           offset + read.bytes, bytes_);
-  } else if (::madvise(memory, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL) {
+  } else {
+    // Reads many pages at a time, in spite of advice for single reads.
+    ::posix_fadvise(file.fd(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                    POSIX_FADV_WILLNEED);
     // Before Linux 5.14 it is unknown: page-locking reads the pages, one after the other.
-    return Status::Internal("the file can not be read from byte {}: {}", offset,
-                            std::strerror(errno));
+    if (::madvise(memory, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL)
+      return Status::Internal("the file can not be read from byte {}: {}", offset,
+                              std::strerror(errno));
   }
   const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                          (copied_ ? 0u : CU_MEMHOSTREGISTER_READ_ONLY);
   const CUresult result = context_.driver.register_memory(memory, bytes, flags);
-  return result == CUDA_SUCCESS ? Status::Ok() : OfDriver(result, bytes);
+  if (result != CUDA_SUCCESS) return OfDriver(result, bytes);
+  {
+    const MutexLock lock(mutex_);
+    locked_.push_back(memory);
+  }
+  CUdeviceptr address = 0;
+  if (const CUresult found = context_.driver.device_pointer(&address, memory, 0);
+      found != CUDA_SUCCESS)
+    return OfDriver(found, bytes);
+  if (address != reinterpret_cast<std::uint64_t>(memory))
+    return Status::Unavailable("the driver gives page-locked memory other addresses for kernels");
+  return Status::Ok();
 }
 
 ResidentFile::~ResidentFile() {
-  if (memory_ == nullptr) return;
   // Without the context there is nothing to be unlocked.
-  if (context_.driver.set_current(context_.context) == CUDA_SUCCESS)
-    for (std::uint64_t i = 0; i < locked_.size(); ++i)
-      if (locked_[i]) context_.driver.unregister_memory(memory_ + i * kPiece);
-  ::munmap(memory_, mapped_bytes_);
+  if (context_.driver.set_current(context_.context) == CUDA_SUCCESS) {
+    const MutexLock lock(mutex_);
+    for (std::byte* const piece : locked_) context_.driver.unregister_memory(piece);
+  }
+  if (memory_ != nullptr) ::munmap(memory_, mapped_bytes_);
 }
 
 }  // namespace cuspan::store

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "common/file_bytes.h"
+#include "common/mutex.h"
 #include "common/status.h"
 #include "store/engine/engine_driver.h"
 #include "store/engine/memory_budget.h"
@@ -25,6 +25,9 @@ enum class ResidentWay : unsigned char {
 // Way of the run.
 ResidentWay ResidentWayOfRun();
 
+// True if the file's own pages are to be page-locked, instead of a copy. kUnsupported for kOff.
+Result<bool> LocksOwnPages(const EngineContext& context, const FileBytes& file, ResidentWay way);
+
 class ResidentFile {
  public:
   // Page-locks the whole file, not empty, by `threads` threads. Waits for its pages, but not for
@@ -36,33 +39,42 @@ class ResidentFile {
                                                     ResidentWay way, unsigned threads,
                                                     MemoryBudget& budget,
                                                     const std::atomic<bool>& stop);
+  // Reserves addresses for a file, not empty. Nothing of it is page-locked.
+  static Result<std::unique_ptr<ResidentFile>> Map(const EngineContext& context,
+                                                   const FileBytes& file, std::uint64_t bytes,
+                                                   bool copied);
   // Waits for running kernels, as the driver does. Leaves the context current on the thread.
   ~ResidentFile();
   ResidentFile(const ResidentFile&) = delete;
 
-  // Address for kernels, aligned to pages. Readable up to the end of the last page.
+  // Page-locks a part of the mapped file, up to its end: a multiple of pages from `offset`, each of
+  // them once. The context is current on the thread. Results as of Make.
+  Status Lock(const FileBytes& file, std::uint64_t offset, std::uint64_t bytes,
+              MemoryBudget& budget);
+
+  // Address for kernels, aligned to pages; of a byte that is page-locked. Readable up to the end of
+  // its page.
   std::uint64_t address() const { return address_; }
   std::uint64_t bytes() const { return bytes_; }
   bool copied() const { return copied_; }
 
  private:
-  ResidentFile(const EngineContext& context, std::uint64_t bytes, bool copied,
-               MemoryBudget::Share share)
-      : context_(context), bytes_(bytes), copied_(copied), share_(std::move(share)) {}
+  ResidentFile(const EngineContext& context, std::uint64_t bytes, bool copied)
+      : context_(context), bytes_(bytes), copied_(copied) {}
 
-  Status Map(const FileBytes& file);
-  Status Lock(const FileBytes& file, unsigned threads, const std::atomic<bool>& stop);
+  Status LockAll(const FileBytes& file, unsigned threads, const std::atomic<bool>& stop);
   // One piece of the file: reads it, and page-locks it.
   Status LockPiece(const FileBytes& file, std::uint64_t offset, std::uint64_t bytes);
 
   const EngineContext context_;
   const std::uint64_t bytes_;
   const bool copied_;
-  const MemoryBudget::Share share_;
   std::byte* memory_ = nullptr;
   std::uint64_t mapped_bytes_ = 0;
-  std::uint64_t address_ = 0;
-  std::vector<char> locked_;  // True for each piece that is page-locked.
+  std::uint64_t address_ = 0;  // The host's: unified addressing.
+  Mutex mutex_;
+  std::vector<std::byte*> locked_ CUSPAN_GUARDED_BY(mutex_);  // Pieces, by their first bytes.
+  std::vector<MemoryBudget::Share> shares_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan::store

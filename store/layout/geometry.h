@@ -7,6 +7,7 @@
 
 #include "common/status.h"
 #include "include/cuspan/store.h"
+#include "include/cuspan/store_tables.h"
 
 namespace cuspan::store {
 

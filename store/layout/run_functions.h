@@ -15,6 +15,26 @@ struct ResidentBytes {
   bool copied = false;        // A copy; otherwise the file's own pages.
 };
 
+// An array whose lines are read when kernels ask for them.
+struct WantedService {
+  std::uint64_t mailbox = 0;          // Number of the mailbox, made at its first use.
+  std::uint32_t multiprocessors = 0;  // Those of the device.
+  std::uint32_t line_shift = 0;       // Lines have 2^line_shift bytes.
+  std::uint32_t array = 0;            // Number of the array there.
+};
+// Addresses in kernels of the mailbox's parts; their sizes are those of PlanMailbox.
+struct ServedPlaces {
+  std::uint64_t asked = 0;
+  std::uint64_t answered = 0;
+  std::uint64_t places = 0;
+};
+struct ServedCounts {
+  std::uint64_t reads = 0;     // Lines answered with bytes.
+  std::uint64_t bytes = 0;     // Bytes of the file read for them.
+  std::uint64_t resident = 0;  // Bytes of the file that are page-locked.
+  bool copied = false;         // These are a copy.
+};
+
 // All functions return one of CUSPAN_FILE_…; cuspanFileLastMessage explains it. Threads: any.
 struct RunFunctions {
   decltype(&::cuspanFileOpenFd) open_fd = nullptr;
@@ -32,6 +52,10 @@ struct RunFunctions {
   // Page-locks the file's bytes on the GPU's node until the file is closed. NOT_SUPPORTED: that
   // node has not the file.
   int (*hold)(cuspanFile_t file, ResidentBytes* resident) = nullptr;
+  // Serves the file's lines to kernels until it is closed. NOT_SUPPORTED: the GPU's node has not
+  // the file.
+  int (*serve)(cuspanFile_t file, const WantedService* wanted, ServedPlaces* places) = nullptr;
+  int (*count_served)(cuspanFile_t file, ServedCounts* counts) = nullptr;
   // INVALID_FILE: the file has changed since it was opened.
   int (*check)(cuspanFile_t file) = nullptr;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -47,30 +48,33 @@ Status Array::OpenIn(const cuspanArrayConfig_t& config) {
   CUSPAN_ASSIGN_OR_RETURN(file_, StoredFile::Open(cache_->context(), config));
   CUSPAN_ASSIGN_OR_RETURN(const ArrayShape shape, Shape(config));
   CUSPAN_RETURN_IF_ERROR(CheckShape(shape, config.element, file_->bytes()));
-  cache_->Fill(view_);
+  cache_->Fill(tables_);
   view_.count = shape.count;
   std::copy(shape.sizes.begin(), shape.sizes.end(), view_.shape);
   view_.dimensions = shape.dimensions;
   view_.line_shift_ = cache_->geometry().line_shift;
   view_.start_ = shape.start;
-  view_.end_ = file_->bytes();
+  tables_.start = shape.start;
+  tables_.end = file_->bytes();
   view_.counts_reads_ = config.counts_reads;
   CUSPAN_ASSIGN_OR_RETURN(
       report_, DeviceMemory::Allocate(driver(), CUSPAN_REPORT_WORDS * sizeof(std::uint64_t), 0,
                                       "an array's counters"));
-  view_.report_ = report_.as<std::uint64_t>();
+  tables_.report = report_.as<std::uint64_t>();
   backing_ = config.backing;
-  if (backing_ != CUSPAN_BACKING_DEVICE) {
-    const Status held = HoldOnHost();
-    if (held.code() == StatusCode::kUnsupported && backing_ == CUSPAN_BACKING_FILE) {
-      LogInfo("an array is read into device memory: {}", held.message());
+  if (backing_ == CUSPAN_BACKING_FILE) {
+    const Status served = ServeFromFile();
+    if (served.code() == StatusCode::kUnsupported) {
+      LogInfo("an array is read into device memory: {}", served.message());
       backing_ = CUSPAN_BACKING_DEVICE;
     } else {
-      CUSPAN_RETURN_IF_ERROR(held);
+      CUSPAN_RETURN_IF_ERROR(served);
     }
+  } else if (backing_ != CUSPAN_BACKING_DEVICE) {
+    CUSPAN_RETURN_IF_ERROR(HoldOnHost());
   }
   if (backing_ == CUSPAN_BACKING_DEVICE) CUSPAN_RETURN_IF_ERROR(FillDevice(config.element));
-  return CopyView();
+  return CopyTables();
 }
 
 Result<ArrayShape> Array::Shape(const cuspanArrayConfig_t& config) {
@@ -90,16 +94,18 @@ Status Array::FillDevice(std::uint32_t element) {
   return Status::Ok();
 }
 
+Status Array::CheckTableFits() const {
+  std::uint64_t free = 0;
+  std::uint64_t total = 0;
+  if (const CUresult result = driver().cuMemGetInfo(&free, &total); result != CUDA_SUCCESS)
+    return driver().Failure("free device memory", result);
+  return CheckTable(file_->bytes(), cache_->geometry(), free);
+}
+
 Status Array::HoldOnHost() {
   // No line, and no element: nothing is read.
   if (view_.count == 0) return Status::Ok();
-  if (backing_ != CUSPAN_BACKING_HOST) {
-    std::uint64_t free = 0;
-    std::uint64_t total = 0;
-    if (const CUresult result = driver().cuMemGetInfo(&free, &total); result != CUDA_SUCCESS)
-      return driver().Failure("free device memory", result);
-    CUSPAN_RETURN_IF_ERROR(CheckTable(file_->bytes(), cache_->geometry(), free));
-  }
+  if (backing_ != CUSPAN_BACKING_HOST) CUSPAN_RETURN_IF_ERROR(CheckTableFits());
   CUSPAN_ASSIGN_OR_RETURN(resident_, file_->Hold());
   if (backing_ == CUSPAN_BACKING_HOST) {
     view_.all_ = reinterpret_cast<const unsigned char*>(resident_.address + view_.start_);
@@ -108,34 +114,59 @@ Status Array::HoldOnHost() {
   return MakeTables();
 }
 
+Status Array::ServeFromFile() {
+  if (view_.count == 0) return Status::Ok();
+  CUSPAN_RETURN_IF_ERROR(CheckTableFits());
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<MailboxUse> mailbox, cache_->UseMailbox());
+  CUSPAN_ASSIGN_OR_RETURN(service_, mailbox->Begin());
+  mailbox_ = std::move(mailbox);
+  const Result<ServedPlaces> places = file_->Serve(service_);
+  if (!places.ok()) {
+    EndService();
+    return places.status();
+  }
+  mailbox_->Fill(service_, *places, tables_);
+  return MakeTables();
+}
+
+void Array::EndService() {
+  if (mailbox_ != nullptr) mailbox_->End(service_);
+  mailbox_.reset();
+}
+
 Status Array::MakeTables() {
   const std::uint64_t lines = LinesOf(file_->bytes(), cache_->geometry());
   CUSPAN_ASSIGN_OR_RETURN(words_, DeviceMemory::Allocate(driver(), lines * sizeof(std::uint64_t), 0,
                                                          "the words of an array's lines"));
-  std::vector<std::uint64_t> addresses(ExtentsOf(file_->bytes()));
-  for (std::size_t i = 0; i < addresses.size(); ++i)
-    addresses[i] = resident_.address + i * kExtentBytes;
   CUSPAN_ASSIGN_OR_RETURN(
-      extents_, DeviceMemory::Allocate(driver(), addresses.size() * sizeof(std::uint64_t), 0,
-                                       "the addresses of an array's extents"));
-  if (const CUresult result =
-          driver().cuMemcpyHtoD(extents_.address(), addresses.data(), extents_.bytes());
-      result != CUDA_SUCCESS)
-    return driver().Failure("the addresses of an array's extents", result);
-  view_.words_ = words_.as<std::uint64_t>();
-  view_.extents_ = extents_.as<const std::uint64_t>();
+      extents_, DeviceMemory::Allocate(driver(), ExtentsOf(file_->bytes()) * sizeof(std::uint64_t),
+                                       0, "the addresses of an array's extents"));
+  if (resident_.address != 0) {
+    std::vector<std::uint64_t> addresses(ExtentsOf(file_->bytes()));
+    for (std::size_t i = 0; i < addresses.size(); ++i)
+      addresses[i] = resident_.address + i * kExtentBytes;
+    if (const CUresult result =
+            driver().cuMemcpyHtoD(extents_.address(), addresses.data(), extents_.bytes());
+        result != CUDA_SUCCESS)
+      return driver().Failure("the addresses of an array's extents", result);
+  }
+  tables_.words = words_.as<std::uint64_t>();
+  tables_.extents = extents_.as<std::uint64_t>();
   cache_->Add(words_);
   return Status::Ok();
 }
 
-Status Array::CopyView() {
-  CUSPAN_ASSIGN_OR_RETURN(view_copy_,
-                          DeviceMemory::Allocate(driver(), sizeof view_, 0, "an array's view"));
-  view_.copy_ = view_copy_.as<const cuspanArrayView_t>();
-  CUresult result = driver().cuMemcpyHtoD(view_copy_.address(), &view_, sizeof view_);
+Status Array::CopyTables() {
+  CUSPAN_ASSIGN_OR_RETURN(tables_copy_,
+                          DeviceMemory::Allocate(driver(), sizeof tables_, 0, "an array's tables"));
+  view_.words_ = tables_.words;
+  view_.slots_ = tables_.slots;
+  view_.report_ = tables_.report;
+  view_.tables_ = tables_copy_.as<const cuspanArrayTables>();
+  CUresult result = driver().cuMemcpyHtoD(tables_copy_.address(), &tables_, sizeof tables_);
   // Kernels in other streams do not wait for copies and zeros.
   if (result == CUDA_SUCCESS) result = driver().cuStreamSynchronize(nullptr);
-  if (result != CUDA_SUCCESS) return driver().Failure("an array's view", result);
+  if (result != CUDA_SUCCESS) return driver().Failure("an array's tables", result);
   seen_ = true;
   return Status::Ok();
 }
@@ -144,12 +175,13 @@ Array::~Array() {
   if (Close().ok() || !open_) return;
   // Kernels may still use it.
   for (DeviceMemory* memory : Memories()) memory->Release();
+  if (mailbox_ != nullptr) mailbox_->Release();
   static_cast<void>(file_.release());
   cache_->EndUse();
 }
 
 std::array<DeviceMemory*, 5> Array::Memories() {
-  return {&report_, &view_copy_, &words_, &extents_, &all_};
+  return {&report_, &tables_copy_, &words_, &extents_, &all_};
 }
 
 Status Array::Close() {
@@ -159,6 +191,7 @@ Status Array::Close() {
   if (!closed.ok()) {
     // The context was reset: its memory is gone, and no kernel runs.
     for (DeviceMemory* memory : Memories()) memory->Release();
+    if (mailbox_ != nullptr) mailbox_->Release();
     closed = Status::NotFound("the device was reset: its arrays are gone");
   } else if (!seen_) {
     cache_->Forget(words_);
@@ -173,6 +206,7 @@ Status Array::Close() {
   open_ = false;
   for (DeviceMemory* memory : Memories()) *memory = DeviceMemory();
   file_.reset();
+  EndService();
   cache_->EndUse();
   return closed;
 }
@@ -188,6 +222,12 @@ Result<std::array<std::uint64_t, CUSPAN_REPORT_WORDS>> Array::ReadReport() const
 
 Status Array::Check() const {
   CUSPAN_ASSIGN_OR_RETURN(const auto report, ReadReport());
+  if (report[CUSPAN_REPORT_ERROR] == CUSPAN_ERROR_READ) {
+    // The better reason, if it is one.
+    CUSPAN_RETURN_IF_ERROR(file_->Check());
+    return Status::Internal("the file can not be read at byte {}: {}", report[CUSPAN_REPORT_INDEX],
+                            std::strerror(static_cast<int>(report[CUSPAN_REPORT_ERRNO])));
+  }
   if (report[CUSPAN_REPORT_ERROR] != 0)
     return Status::Invalid("a kernel read index {} of an array of {} elements",
                            static_cast<std::int64_t>(report[CUSPAN_REPORT_INDEX]), view_.count);
@@ -202,10 +242,18 @@ Result<cuspanArrayStatistics_t> Array::GetStatistics() const {
   statistics.reads = report[CUSPAN_REPORT_READS];
   statistics.bytes = report[CUSPAN_REPORT_BYTES];
   statistics.resident = resident_.bytes;
-  statistics.device_bytes =
-      report_.bytes() + view_copy_.bytes() + words_.bytes() + extents_.bytes() + all_.bytes();
-  statistics.backing = backing_;
   statistics.copied = resident_.copied ? 1 : 0;
+  statistics.device_bytes =
+      report_.bytes() + tables_copy_.bytes() + words_.bytes() + extents_.bytes() + all_.bytes();
+  if (mailbox_ != nullptr) {
+    CUSPAN_ASSIGN_OR_RETURN(const ServedCounts served, file_->CountServed());
+    statistics.served = served.reads;
+    statistics.served_bytes = served.bytes;
+    statistics.resident = served.resident;
+    statistics.copied = served.copied ? 1 : 0;
+    statistics.device_bytes += mailbox_->device_bytes();
+  }
+  statistics.backing = backing_;
   return statistics;
 }
 

@@ -37,11 +37,15 @@ class Array {
   Result<ArrayShape> Shape(const cuspanArrayConfig_t& config);
   Status FillDevice(std::uint32_t element);
   Status HoldOnHost();
+  Status ServeFromFile();
+  // kInvalid: the words of all lines would take too much device memory.
+  Status CheckTableFits() const;
   Status MakeTables();
-  // Copies the view to the device, for the functions that take it from there.
-  Status CopyView();
+  // Copies the tables to the device. Then kernels may use the view.
+  Status CopyTables();
   Result<std::array<std::uint64_t, CUSPAN_REPORT_WORDS>> ReadReport() const;
   std::array<DeviceMemory*, 5> Memories();
+  void EndService();
   const Driver& driver() const { return cache_->context()->driver(); }
 
   const std::shared_ptr<Cache> cache_;
@@ -49,10 +53,13 @@ class Array {
   bool seen_ = false;  // Kernels may have it.
   std::unique_ptr<StoredFile> file_;
   cuspanArrayView_t view_ = {};
+  cuspanArrayTables tables_ = {};
   std::uint8_t backing_ = CUSPAN_BACKING_FILE;
   ResidentBytes resident_;
   DeviceMemory report_;
-  DeviceMemory view_copy_;
+  std::shared_ptr<MailboxUse> mailbox_;  // Null: it is not served.
+  WantedService service_;
+  DeviceMemory tables_copy_;
   DeviceMemory words_;
   DeviceMemory extents_;
   DeviceMemory all_;

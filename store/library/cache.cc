@@ -2,6 +2,49 @@
 
 namespace cuspan::store {
 
+Result<std::shared_ptr<MailboxUse>> MailboxUse::Make(const PrimaryContext& context,
+                                                     std::uint8_t line_shift) {
+  static std::atomic<std::uint64_t> last_number = 0;
+  const Driver& driver = context.driver();
+  int multiprocessors = 0;
+  if (const CUresult result = driver.cuDeviceGetAttribute(
+          &multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context.device());
+      result != CUDA_SUCCESS)
+    return driver.Failure("the device's multiprocessors", result);
+  const auto count = static_cast<std::uint32_t>(multiprocessors);
+  CUSPAN_ASSIGN_OR_RETURN(const MailboxShape shape, PlanMailbox(count, line_shift));
+  std::shared_ptr<MailboxUse> made(new MailboxUse(++last_number, count, shape));
+  constexpr const char* kPurpose = "requests of kernels";
+  CUSPAN_ASSIGN_OR_RETURN(
+      made->tickets_,
+      DeviceMemory::Allocate(driver, shape.queues * sizeof(std::uint32_t), 0, kPurpose));
+  CUSPAN_ASSIGN_OR_RETURN(
+      made->turns_,
+      DeviceMemory::Allocate(driver, shape.entries() * sizeof(std::uint32_t), 0, kPurpose));
+  return made;
+}
+
+Result<WantedService> MailboxUse::Begin() {
+  for (std::uint32_t array = 0; array < arrays_.size(); ++array) {
+    if (arrays_[array]) continue;
+    arrays_[array] = true;
+    return WantedService{number_, multiprocessors_, shape_.line_shift, array};
+  }
+  return Status::Exhausted("a cache has {} arrays already", arrays_.size());
+}
+
+void MailboxUse::Fill(const WantedService& service, const ServedPlaces& places,
+                      cuspanArrayTables& tables) const {
+  tables.array = static_cast<std::uint16_t>(service.array);
+  tables.queues = shape_.queues;
+  tables.depth_shift = shape_.depth_shift;
+  tables.asked = reinterpret_cast<std::uint64_t*>(places.asked);
+  tables.answered = reinterpret_cast<const std::uint64_t*>(places.answered);
+  tables.places = reinterpret_cast<const unsigned char*>(places.places);
+  tables.tickets = tickets_.as<std::uint32_t>();
+  tables.turns = turns_.as<std::uint32_t>();
+}
+
 Result<std::shared_ptr<Cache>> Cache::Make(const cuspanCacheConfig_t& config) {
   CUSPAN_ASSIGN_OR_RETURN(const CacheGeometry geometry, PlanCache(config.bytes, config.line));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<PrimaryContext> context,
@@ -34,11 +77,20 @@ Cache::~Cache() {
   owners_ = DeviceMemory();
 }
 
-void Cache::Fill(cuspanArrayView_t& view) const {
-  view.slots_ = slots_.as<unsigned char>();
-  view.owners_ = owners_.as<std::uint64_t>();
-  view.hand_ = reinterpret_cast<std::uint32_t*>(view.owners_ + geometry_.slots);
-  view.slot_count_ = geometry_.slots;
+void Cache::Fill(cuspanArrayTables& tables) const {
+  tables.slots = slots_.as<unsigned char>();
+  tables.owners = owners_.as<std::uint64_t>();
+  tables.hand = reinterpret_cast<std::uint32_t*>(tables.owners + geometry_.slots);
+  tables.slot_count = geometry_.slots;
+  tables.line_shift = geometry_.line_shift;
+}
+
+Result<std::shared_ptr<MailboxUse>> Cache::UseMailbox() {
+  std::shared_ptr<MailboxUse> use = mailbox_.lock();
+  if (use != nullptr) return use;
+  CUSPAN_ASSIGN_OR_RETURN(use, MailboxUse::Make(*context_, geometry_.line_shift));
+  mailbox_ = use;
+  return use;
 }
 
 void Cache::Add(const DeviceMemory& words) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -12,9 +13,45 @@
 #include "common/status.h"
 #include "include/cuspan/store.h"
 #include "store/layout/geometry.h"
+#include "store/layout/mailbox_words.h"
+#include "store/layout/run_functions.h"
 #include "store/library/driver.h"
 
 namespace cuspan::store {
+
+// A mailbox for kernels of a cache's device (store_tables.h), as long as arrays of the cache are
+// served. Threads: one at a time, with the device's context current.
+class MailboxUse {
+ public:
+  // Queues for the device, places for lines of the cache.
+  static Result<std::shared_ptr<MailboxUse>> Make(const PrimaryContext& context,
+                                                  std::uint8_t line_shift);
+
+  // What an array asks for. kExhausted: it has too many arrays.
+  Result<WantedService> Begin();
+  void End(const WantedService& service) { arrays_[service.array] = false; }
+
+  // Sets the mailbox's fields.
+  void Fill(const WantedService& service, const ServedPlaces& places,
+            cuspanArrayTables& tables) const;
+  std::uint64_t device_bytes() const { return tickets_.bytes() + turns_.bytes(); }
+  // Forgets device memory: its context has ended.
+  void Release() {
+    tickets_.Release();
+    turns_.Release();
+  }
+
+ private:
+  MailboxUse(std::uint64_t number, std::uint32_t multiprocessors, const MailboxShape& shape)
+      : number_(number), multiprocessors_(multiprocessors), shape_(shape) {}
+
+  const std::uint64_t number_;  // No other mailbox of this process has it.
+  const std::uint32_t multiprocessors_;
+  const MailboxShape shape_;
+  DeviceMemory tickets_;
+  DeviceMemory turns_;
+  std::bitset<CUSPAN_ASK_ARRAYS> arrays_;
+};
 
 // Threads: any.
 class Cache {
@@ -25,8 +62,10 @@ class Cache {
 
   const std::shared_ptr<PrimaryContext>& context() const { return context_; }
   const CacheGeometry& geometry() const { return geometry_; }
-  // Sets the cache's fields of a view.
-  void Fill(cuspanArrayView_t& view) const;
+  // Sets the cache's fields.
+  void Fill(cuspanArrayTables& tables) const;
+  // The mailbox in use, or a new one.
+  Result<std::shared_ptr<MailboxUse>> UseMailbox();
 
   // Adds the words of an array's lines: all zero, in device memory until Remove.
   void Add(const DeviceMemory& words);
@@ -50,6 +89,7 @@ class Cache {
   DeviceMemory slots_;
   DeviceMemory owners_;  // And behind them the hand.
   std::atomic<int> users_ = 0;
+  std::weak_ptr<MailboxUse> mailbox_;
   Mutex mutex_;
   std::set<std::pair<CUdeviceptr, std::uint64_t>> words_ CUSPAN_GUARDED_BY(mutex_);
 };

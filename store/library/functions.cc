@@ -17,7 +17,7 @@ namespace {
 
 #define CUSPAN_EXPORT extern "C" __attribute__((visibility("default")))
 
-static_assert(sizeof(cuspanArrayView_t) == 128);
+static_assert(sizeof(cuspanArrayView_t) == 96);
 
 thread_local std::string last_message;
 

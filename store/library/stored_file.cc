@@ -5,14 +5,17 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "common/file_thread_count.h"
+#include "common/mutex.h"
 #include "common/regular_file.h"
 #include "common/same_file.h"
 #include "store/engine/resident_file.h"
+#include "store/engine/served_array.h"
 #include "store/library/results.h"
 
 namespace cuspan::store {
@@ -23,6 +26,30 @@ Status OfSystem(int error) {
 }
 
 constexpr std::atomic<bool> kGoOn = false;
+
+// Serves files of this process to its kernels.
+struct Service {
+  // It sees no launches: a kernel's first request waits for a nap.
+  static constexpr std::chrono::milliseconds kLongestNap{1};
+
+  const std::shared_ptr<LineServer> server =
+      std::make_shared<LineServer>(ServingThreadCount(), kLongestNap);
+
+  Result<std::shared_ptr<Mailbox>> Get(std::uint64_t number, const EngineContext& context,
+                                       const MailboxShape& shape) {
+    const MutexLock lock(mutex_);
+    return mailboxes_.Get(number, context, shape);
+  }
+
+ private:
+  Mutex mutex_;
+  Mailboxes mailboxes_ CUSPAN_GUARDED_BY(mutex_);
+};
+// Never ends: kernels may ask until the process does.
+Service& OwnService() {
+  static auto* const kService = new Service;
+  return *kService;
+}
 
 // A file read by this process, with a GPU of its node.
 class OwnFile final : public StoredFile {
@@ -60,12 +87,34 @@ class OwnFile final : public StoredFile {
   Result<ResidentBytes> Hold() override {
     if (resident_ == nullptr) {
       CUSPAN_ASSIGN_OR_RETURN(
-          resident_,
-          ResidentFile::Make({context_->driver().engine(), context_->context(), context_->device()},
-                             file_, bytes(), ResidentWayOfRun(), FileThreadCount(),
-                             MemoryBudget::OfProcess(), kGoOn));
+          resident_, ResidentFile::Make(Engine(), file_, bytes(), ResidentWayOfRun(),
+                                        FileThreadCount(), MemoryBudget::OfProcess(), kGoOn));
     }
     return ResidentBytes{resident_->address(), resident_->bytes(), resident_->copied()};
+  }
+
+  Result<ServedPlaces> Serve(const WantedService& wanted) override {
+    CUSPAN_ASSIGN_OR_RETURN(
+        const MailboxShape shape,
+        PlanMailbox(wanted.multiprocessors, static_cast<std::uint8_t>(wanted.line_shift)));
+    CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Mailbox> mailbox,
+                            OwnService().Get(wanted.mailbox, Engine(), shape));
+    CUSPAN_ASSIGN_OR_RETURN(
+        std::unique_ptr<ServedFile> opened,
+        ServedFile::Open(file_, bytes(), shape.line(), nullptr,
+                         {Engine(), ResidentWayOfRun(), &MemoryBudget::OfProcess()}));
+    const ServedPlaces places = mailbox->kernel_places();
+    CUSPAN_ASSIGN_OR_RETURN(
+        served_, ServedArray::Begin(OwnService().server, std::move(mailbox),
+                                    static_cast<std::uint16_t>(wanted.array), std::move(opened)));
+    return places;
+  }
+
+  Result<ServedCounts> CountServed() override {
+    if (served_ == nullptr) return ServedCounts{};
+    const ServedFile::Counts counts = served_->file().counts();
+    const Extents& extents = served_->file().extents();
+    return ServedCounts{counts.reads, counts.bytes, extents.resident_bytes(), extents.copied()};
   }
 
   Status Fill(CUdeviceptr to, std::uint64_t offset, std::uint64_t wanted) override {
@@ -99,10 +148,15 @@ class OwnFile final : public StoredFile {
         file_(std::move(file)),
         state_(state) {}
 
+  EngineContext Engine() const {
+    return {context_->driver().engine(), context_->context(), context_->device()};
+  }
+
   const std::shared_ptr<PrimaryContext> context_;
   const FileBytes file_;
   const FileState state_;
   std::unique_ptr<ResidentFile> resident_;
+  std::unique_ptr<ServedArray> served_;
 };
 
 // A file of a run, read by its proxy or by libcuspan.so.
@@ -133,6 +187,18 @@ class RunFile final : public StoredFile {
     ResidentBytes resident;
     CUSPAN_RETURN_IF_ERROR(Of(run_, run_.hold(file_, &resident)));
     return resident;
+  }
+
+  Result<ServedPlaces> Serve(const WantedService& wanted) override {
+    ServedPlaces places;
+    CUSPAN_RETURN_IF_ERROR(Of(run_, run_.serve(file_, &wanted, &places)));
+    return places;
+  }
+
+  Result<ServedCounts> CountServed() override {
+    ServedCounts counts;
+    CUSPAN_RETURN_IF_ERROR(Of(run_, run_.count_served(file_, &counts)));
+    return counts;
   }
 
   Status Fill(CUdeviceptr to, std::uint64_t offset, std::uint64_t wanted) override {

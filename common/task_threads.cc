@@ -1,10 +1,10 @@
-#include "proxy/files/file_threads.h"
+#include "common/task_threads.h"
 
 #include <utility>
 
 #include "common/start_thread.h"
 
-namespace cuspan::proxy {
+namespace cuspan {
 namespace {
 
 // The pool of this thread; null: none.
@@ -12,7 +12,7 @@ thread_local const void* pool_of_thread = nullptr;
 
 }  // namespace
 
-void FileThreads::DropTasks() {
+void TaskThreads::DropTasks() {
   std::deque<std::function<void()>> dropped;  // They end without the lock.
   {
     const MutexLock lock(mutex_);
@@ -22,19 +22,19 @@ void FileThreads::DropTasks() {
   arrived_.notify_all();
 }
 
-void FileThreads::End() {
+void TaskThreads::End() {
   DropTasks();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
 
-void FileThreads::Abandon() {
+void TaskThreads::Abandon() {
   DropTasks();
   for (std::thread& thread : threads_) thread.detach();
   threads_.clear();
 }
 
-Status FileThreads::Start() {
+Status TaskThreads::Start() {
   if (!threads_.empty()) return Status::Ok();
   {
     const MutexLock lock(mutex_);
@@ -54,7 +54,7 @@ Status FileThreads::Start() {
   return Status::Ok();
 }
 
-void FileThreads::Run(std::function<void()> task) {
+void TaskThreads::Run(std::function<void()> task) {
   if (pool_of_thread != this) {
     const MutexLock lock(mutex_);
     if (running_) {
@@ -66,7 +66,7 @@ void FileThreads::Run(std::function<void()> task) {
   task();
 }
 
-void FileThreads::Loop() {
+void TaskThreads::Loop() {
   pool_of_thread = this;
   MutexLock lock(mutex_);
   for (;;) {
@@ -82,4 +82,4 @@ void FileThreads::Loop() {
   }
 }
 
-}  // namespace cuspan::proxy
+}  // namespace cuspan

@@ -1,4 +1,4 @@
-// Threads reading and writing files: the system may block them for long.
+// Threads for tasks that the system may block for long, such as reads of files.
 #pragma once
 
 #include <condition_variable>
@@ -11,15 +11,15 @@
 #include "common/mutex.h"
 #include "common/status.h"
 
-namespace cuspan::proxy {
+namespace cuspan {
 
 // Threads: any, except for Start and End: one at a time.
-class FileThreads {
+class TaskThreads {
  public:
   // At most `count` threads.
-  explicit FileThreads(unsigned count = FileThreadCount()) : count_(count) {}
-  ~FileThreads() { End(); }
-  FileThreads(const FileThreads&) = delete;
+  explicit TaskThreads(unsigned count = FileThreadCount()) : count_(count) {}
+  ~TaskThreads() { End(); }
+  TaskThreads(const TaskThreads&) = delete;
 
   // Drops waiting tasks, and waits for running ones.
   void End();
@@ -44,4 +44,4 @@ class FileThreads {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace cuspan::proxy
+}  // namespace cuspan

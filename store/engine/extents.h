@@ -1,0 +1,79 @@
+// The extents of a served file: which of them are in page-locked memory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <set>
+
+#include "common/file_bytes.h"
+#include "common/mutex.h"
+#include "common/status.h"
+#include "store/engine/memory_budget.h"
+#include "store/engine/resident_file.h"
+#include "store/layout/geometry.h"
+
+namespace cuspan::store {
+
+// Where and how extents become resident.
+struct ExtentTerms {
+  EngineContext context;
+  ResidentWay way = ResidentWay::kAuto;
+  MemoryBudget* budget = nullptr;
+};
+
+class Extents {
+ public:
+  // The file outlives it.
+  Extents(const FileBytes& file, std::uint64_t bytes, std::uint64_t line, const ExtentTerms& terms);
+  Extents(const Extents&) = delete;
+
+  // --- Threads: any.
+
+  // Address for kernels of an extent of the file; 0 while it is not resident.
+  std::uint64_t AddressOf(std::uint64_t extent) const {
+    if ((states_[extent].load(std::memory_order_acquire) & kResident) == 0) return 0;
+    return address_.load(std::memory_order_relaxed) + extent * kExtentBytes;
+  }
+  // Counts a single read of a line. True if its extent is wanted now: its single reads have cost
+  // what the whole extent would. `cached`: it came from the page cache.
+  bool Pay(std::uint64_t extent, bool cached);
+  std::uint64_t resident_bytes() const { return resident_bytes_.load(std::memory_order_relaxed); }
+  bool copied() const { return copied_.load(std::memory_order_relaxed); }
+
+  // --- Threads: one at a time.
+
+  // Makes some of the wanted extents resident. False if none is wanted. Reads the file, and does
+  // not wait for running kernels. Leaves the context current on the thread.
+  bool LockWanted();
+
+ private:
+  // A state is what single reads have cost, up to kWhole; then the extent is wanted. A bit more for
+  // extents that are resident, or never will be.
+  static constexpr std::uint32_t kWhole = 1 << 16;
+  static constexpr std::uint32_t kResident = 1u << 31;
+  // A run of wanted extents, page-locked together.
+  struct Run {
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+  };
+  Run TakeRun();
+  Status Lock(const Run& run);
+
+  const FileBytes& file_;
+  const std::uint64_t bytes_;
+  const ExtentTerms terms_;
+  const std::uint32_t cached_cost_;
+  const std::uint32_t cold_cost_;
+  const std::unique_ptr<std::atomic<std::uint32_t>[]> states_;
+  std::atomic<std::uint64_t> address_ = 0;
+  std::atomic<std::uint64_t> resident_bytes_ = 0;
+  std::atomic<bool> copied_ = false;
+  std::atomic<bool> ended_;  // No further extent becomes resident.
+  Mutex mutex_;
+  std::set<std::uint64_t> wanted_ CUSPAN_GUARDED_BY(mutex_);
+  std::uint64_t next_ = 0;  // Behind the last run.
+  std::unique_ptr<ResidentFile> resident_;
+};
+
+}  // namespace cuspan::store

@@ -1,0 +1,53 @@
+// Reads of lines that are not in the page cache.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "common/status.h"
+#include "common/task_threads.h"
+#include "store/engine/mailbox.h"
+#include "store/engine/served_file.h"
+
+namespace cuspan::store {
+
+// A line wanted by a kernel. Mailbox and file stay until it is answered.
+struct LineRead {
+  Mailbox* mailbox = nullptr;
+  ServedFile* file = nullptr;
+  Mailbox::Request request;
+  std::uint64_t offset = 0;
+  std::uint32_t bytes = 0;  // Fewer than a line at the end of the file.
+
+  std::span<std::byte> place() const { return mailbox->PlaceOf(request.entry).first(bytes); }
+  // Answers with bytes, all of them in the place. `cached`: they came from the page cache. True if
+  // the line's extent is wanted now: Extents::Pay.
+  bool AnswerBytes(bool cached) const;
+  void AnswerFailed(int error) const {
+    mailbox->Answer(request, CUSPAN_ANSWER_FAILED, static_cast<std::uint64_t>(error));
+  }
+  // Reads it, by the page cache, and answers. May block. Result as of AnswerBytes.
+  bool ReadAndAnswer() const;
+};
+
+// Reads for one serving thread. Threads: that one.
+class LineReads {
+ public:
+  virtual ~LineReads() = default;
+  // Begins a read, and answers it some time. ServedFile::pending counts it.
+  virtual void Begin(const LineRead& read) = 0;
+  // Answers reads that have ended meanwhile. True if there were some.
+  virtual bool Finish() = 0;
+  // Reads to be answered by Finish.
+  virtual bool pending() const = 0;
+};
+
+// Called when an extent is wanted. Threads: any.
+using ExtentWanted = std::function<void()>;
+
+// By io_uring. kUnsupported: the build or the system has none, or forbids it.
+Result<std::unique_ptr<LineReads>> MakeRingReads(ExtentWanted wanted);
+// By blocking reads of these threads, which outlive it.
+std::unique_ptr<LineReads> MakeThreadReads(TaskThreads& threads, ExtentWanted wanted);
+
+}  // namespace cuspan::store

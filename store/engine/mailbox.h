@@ -1,0 +1,78 @@
+// Requests of kernels to the host, and its answers: include/cuspan/store_tables.h.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/status.h"
+#include "store/engine/engine_driver.h"
+#include "store/layout/mailbox_words.h"
+#include "store/layout/run_functions.h"
+
+namespace cuspan::store {
+
+class Mailbox {
+ public:
+  // Page-locks its memory. Leaves the context current on the thread. kExhausted, kUnavailable: the
+  // system or the driver gives none.
+  static Result<std::unique_ptr<Mailbox>> Make(const EngineContext& context,
+                                               const MailboxShape& shape);
+  // Waits for running kernels, as the driver does. Leaves the context current on the thread.
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+
+  const MailboxShape& shape() const { return shape_; }
+  const ServedPlaces& kernel_places() const { return kernel_places_; }
+
+  // An entry with a request. Its answer is due.
+  struct Request {
+    std::uint32_t entry = 0;
+    std::uint8_t mark = 0;
+    Asked asked;
+  };
+  // True if the queue's next entry has a request. Threads: any.
+  bool HasNext(std::uint32_t queue) const;
+  // Takes it. Threads: one at a time for each queue.
+  std::optional<Request> Next(std::uint32_t queue);
+
+  // A line's place of an entry, aligned to its size up to 4 KiB.
+  std::span<std::byte> PlaceOf(std::uint32_t entry) {
+    return {places_ + (std::uint64_t{entry} << shape_.line_shift), shape_.line()};
+  }
+  // Answers. Kernels see the bytes written to the place before. Threads: any.
+  void Answer(const Request& request, std::uint8_t kind, std::uint64_t value) {
+    std::atomic_ref(answered_[request.entry])
+        .store(AnswerWord(request.mark, kind, value), std::memory_order_release);
+  }
+
+ private:
+  // The next ticket of a queue. Apart, for threads of several queues.
+  struct alignas(64) Position {
+    std::atomic<std::uint32_t> ticket = 0;
+  };
+
+  Mailbox(const EngineContext& context, const MailboxShape& shape)
+      : context_(context), shape_(shape), positions_(shape.queues) {}
+  Status Map();
+  std::uint32_t EntryOf(std::uint32_t queue, std::uint32_t ticket) const {
+    return (queue << shape_.depth_shift) + (ticket & ((1u << shape_.depth_shift) - 1));
+  }
+
+  const EngineContext context_;
+  const MailboxShape shape_;
+  std::vector<Position> positions_;
+  std::byte* memory_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  bool locked_ = false;
+  ServedPlaces kernel_places_;
+  std::uint64_t* asked_ = nullptr;
+  std::uint64_t* answered_ = nullptr;
+  std::byte* places_ = nullptr;
+};
+
+}  // namespace cuspan::store
