@@ -81,7 +81,8 @@ __global__ void __launch_bounds__(kThreads, 4)
   for (std::uint64_t line = (std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
        line < lines; line += warps) {
     const store::Pin<Word> held = view.pin(line * words);
-    for (std::uint32_t i = threadIdx.x % 32; i < held.count(); i += 32) own += held[i];
+    const Word* const elements = held.data();  // Not null: the cache has place for all lines.
+    for (std::uint32_t i = threadIdx.x % 32; i < held.count(); i += 32) own += elements[i];
   }
   if (own == 1) atomicAdd(sum, own);
 }

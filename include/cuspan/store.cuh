@@ -168,6 +168,8 @@ class Pin {
   // out of range.
   __device__ std::uint64_t first() const { return first_; }
   __device__ std::uint32_t count() const { return count_; }
+  // The line's elements in memory, for the fastest loops; null if the cache has no place for them.
+  __device__ const T* data() const { return elements_; }
   // Elements of the line, from 0; unchecked.
   __device__ T operator[](std::uint32_t i) const {
     return elements_ != nullptr ? elements_[i] : ReadPast(i);

@@ -61,7 +61,7 @@ constexpr unsigned kMaxBackoff = 8000;
 constexpr unsigned kMaxFetches = 8;
 // Waits for the host, in ns: each is longer than the one before by half of it.
 constexpr unsigned kMinHostBackoff = 500;
-constexpr unsigned kMaxHostBackoff = 16000;
+constexpr unsigned kMaxHostBackoff = 128000;
 
 __device__ inline std::uint64_t LoadAcquire(const std::uint64_t* word) {
   std::uint64_t value;

@@ -14,6 +14,9 @@ namespace {
 // a node with an H200).
 constexpr std::uint64_t kMaxRun = 64;
 
+// The part of its cost that an extent has paid when it becomes resident with a neighbour.
+constexpr std::uint32_t kNeighbourPart = 4;
+
 // Reads of lines from the page cache that cost what page-locking their extent does.
 constexpr std::uint64_t kCachedReads = 64;
 
@@ -56,16 +59,28 @@ bool Extents::Pay(std::uint64_t extent, bool cached) {
   return true;
 }
 
+bool Extents::TakeNeighbour(std::uint64_t extent) {
+  if (wanted_.erase(extent) != 0) return true;
+  std::uint32_t state = states_[extent].load(std::memory_order_relaxed);
+  while (state >= kWhole / kNeighbourPart && state < kWhole)
+    if (states_[extent].compare_exchange_weak(state, kWhole)) return true;
+  return false;
+}
+
 Extents::Run Extents::TakeRun() {
   const MutexLock lock(mutex_);
   if (wanted_.empty()) return {};
   auto first = wanted_.lower_bound(next_);
   if (first == wanted_.end()) first = wanted_.begin();
-  Run run{*first, 0};
-  auto end = first;
-  for (; end != wanted_.end() && *end == run.first + run.count && run.count < kMaxRun; ++end)
+  Run run{*first, 1};
+  wanted_.erase(first);
+  const std::uint64_t all = ExtentsOf(bytes_);
+  while (run.count < kMaxRun && run.first + run.count < all && TakeNeighbour(run.first + run.count))
     ++run.count;
-  wanted_.erase(first, end);
+  while (run.count < kMaxRun && run.first > 0 && TakeNeighbour(run.first - 1)) {
+    --run.first;
+    ++run.count;
+  }
   next_ = run.first + run.count;
   return run;
 }

@@ -58,6 +58,8 @@ class Extents {
     std::uint64_t count = 0;
   };
   Run TakeRun();
+  // Takes an extent that is wanted, or soon will be.
+  bool TakeNeighbour(std::uint64_t extent) CUSPAN_REQUIRES(mutex_);
   Status Lock(const Run& run);
 
   const FileBytes& file_;

@@ -1,5 +1,6 @@
 #include "store/engine/line_reads.h"
 
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -10,20 +11,33 @@ class ThreadReads final : public LineReads {
  public:
   ThreadReads(TaskThreads& threads, ExtentWanted wanted)
       : threads_(threads), wanted_(std::move(wanted)) {}
+  ~ThreadReads() override { Await(); }
 
+  void SetFiles(const std::vector<ServedFile*>&) override { Await(); }
   void Begin(const LineRead& read) override {
-    ++read.file->pending();
-    threads_.Run([read, wanted = wanted_] {
-      if (read.ReadAndAnswer()) wanted();
-      --read.file->pending();
+    if (read.file->ReadCached(read.place(), read.offset)) {
+      if (read.AnswerBytes(true)) wanted_();
+      return;
+    }
+    ++pending_;
+    threads_.Run([this, read] {
+      if (read.ReadAndAnswer()) wanted_();
+      --pending_;
+      pending_.notify_one();
     });
   }
   bool Finish() override { return false; }
   bool pending() const override { return false; }
 
  private:
+  void Await() {
+    // Ends: a file system answers.
+    for (unsigned left = pending_; left != 0; left = pending_) pending_.wait(left);
+  }
+
   TaskThreads& threads_;
   const ExtentWanted wanted_;
+  std::atomic<unsigned> pending_ = 0;
 };
 
 }  // namespace

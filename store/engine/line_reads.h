@@ -1,8 +1,9 @@
-// Reads of lines that are not in the page cache.
+// Reads of lines, from the page cache or a drive.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "common/status.h"
 #include "common/task_threads.h"
@@ -11,7 +12,7 @@
 
 namespace cuspan::store {
 
-// A line wanted by a kernel. Mailbox and file stay until it is answered.
+// A line wanted by a kernel. Mailbox and file stay until LineReads::SetFiles.
 struct LineRead {
   Mailbox* mailbox = nullptr;
   ServedFile* file = nullptr;
@@ -26,7 +27,7 @@ struct LineRead {
   void AnswerFailed(int error) const {
     mailbox->Answer(request, CUSPAN_ANSWER_FAILED, static_cast<std::uint64_t>(error));
   }
-  // Reads it, by the page cache, and answers. May block. Result as of AnswerBytes.
+  // Reads it and answers. May block. Result as of AnswerBytes.
   bool ReadAndAnswer() const;
 };
 
@@ -34,7 +35,9 @@ struct LineRead {
 class LineReads {
  public:
   virtual ~LineReads() = default;
-  // Begins a read, and answers it some time. ServedFile::pending counts it.
+  // The files of reads from now on. Answers all reads that were begun.
+  virtual void SetFiles(const std::vector<ServedFile*>& files) = 0;
+  // Begins a read, and answers it some time.
   virtual void Begin(const LineRead& read) = 0;
   // Answers reads that have ended meanwhile. True if there were some.
   virtual bool Finish() = 0;
@@ -47,7 +50,8 @@ using ExtentWanted = std::function<void()>;
 
 // By io_uring. kUnsupported: the build or the system has none, or forbids it.
 Result<std::unique_ptr<LineReads>> MakeRingReads(ExtentWanted wanted);
-// By blocking reads of these threads, which outlive it.
+// From the page cache on the serving thread, from drives by blocking reads of these threads, which
+// outlive it.
 std::unique_ptr<LineReads> MakeThreadReads(TaskThreads& threads, ExtentWanted wanted);
 
 }  // namespace cuspan::store

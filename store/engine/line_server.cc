@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -31,6 +32,9 @@ constexpr std::chrono::nanoseconds kLongNap = 500us;
 
 // Requests of a queue in one pass: others have their turn.
 constexpr int kAtOnce = 16;
+
+// Queues of a thread whose words are fetched ahead.
+constexpr std::uint32_t kAhead = 2;
 
 // Reads at a time without io_uring. A thread waits for each.
 constexpr unsigned kReaders = 32;
@@ -108,8 +112,6 @@ void LineServer::Remove(Mailbox& mailbox, std::uint16_t array) {
     table_.erase(served);
   serves_ = !table_.empty();
   Publish(lock);
-  // Reads of requests without a kernel that waits for them: forged ones.
-  while (file.pending() != 0) seen_.wait_for(lock, 1ms);
   extents_.Remove(file.extents());
 }
 
@@ -124,12 +126,26 @@ void LineServer::Publish(MutexLock& lock) {
   });
 }
 
-std::uint64_t LineServer::TakeTable(unsigned index, Table* table) {
+std::uint64_t LineServer::TakeTable(unsigned index, LineReads& reads, Table* table) {
+  std::uint64_t version = 0;
+  {
+    const MutexLock lock(mutex_);
+    *table = table_;
+    version = version_;
+  }
+  reads.SetFiles(FilesIn(*table));
   const MutexLock lock(mutex_);
-  *table = table_;
-  versions_[index] = version_;
+  versions_[index] = version;
   seen_.notify_all();
-  return versions_[index];
+  return version;
+}
+
+std::vector<ServedFile*> LineServer::FilesIn(const Table& table) {
+  std::vector<ServedFile*> files;
+  for (const Served& served : table)
+    std::copy_if(served.files.begin(), served.files.end(), std::back_inserter(files),
+                 [](const ServedFile* file) { return file != nullptr; });
+  return files;
 }
 
 std::unique_ptr<LineReads> LineServer::MakeReads() {
@@ -161,7 +177,7 @@ void LineServer::Loop(unsigned index) {
   for (unsigned pass = 0; !ending_; ++pass) {
     const std::uint64_t woken = woken_;
     if (version_ != version) {
-      version = TakeTable(index, &table);
+      version = TakeTable(index, *reads, &table);
       last = Clock::now();
     }
     const bool asked = ServeQueues(index, table, *reads);
@@ -193,14 +209,19 @@ void LineServer::Loop(unsigned index) {
 
 bool LineServer::ServeQueues(unsigned index, const Table& table, LineReads& reads) {
   bool asked = false;
-  for (const Served& served : table)
-    for (std::uint32_t queue = index; queue < served.mailbox->shape().queues; queue += running_)
+  const std::uint32_t step = running_;
+  for (const Served& served : table) {
+    const std::uint32_t queues = served.mailbox->shape().queues;
+    for (std::uint32_t queue = index; queue < queues; queue += step) {
+      if (queue + kAhead * step < queues) served.mailbox->Prefetch(queue + kAhead * step);
       for (int i = 0; i < kAtOnce; ++i) {
         const std::optional<Mailbox::Request> request = served.mailbox->Next(queue);
         if (!request) break;
         asked = true;
         Serve(served, *request, reads);
       }
+    }
+  }
   return asked;
 }
 
@@ -217,9 +238,7 @@ void LineServer::Serve(const Served& served, const Mailbox::Request& request, Li
     return mailbox.Answer(request, CUSPAN_ANSWER_RESIDENT, address >> 12);
   const auto bytes =
       static_cast<std::uint32_t>(std::min(mailbox.shape().line(), file->bytes() - offset));
-  const LineRead read{&mailbox, file, request, offset, bytes};
-  if (!file->ReadCached(read.place(), offset)) return reads.Begin(read);
-  if (read.AnswerBytes(true)) extents_.Want();
+  reads.Begin({&mailbox, file, request, offset, bytes});
 }
 
 bool LineServer::OthersAreAsked(const Table& table) const {

@@ -1,8 +1,7 @@
 // Threads that answer the requests of kernels for lines of files.
 //
-// A serving thread has a part of each mailbox's queues. It takes a line from the page cache, or
-// begins a read of it (LineReads). It never calls the driver: a kernel that waits for a read must
-// not wait for it.
+// A serving thread has a part of each mailbox's queues, and reads the lines (LineReads). It never
+// calls the driver: a kernel that waits for a read must not wait for it.
 //
 // Without requests the threads sleep, except for the first one: it looks at all queues now and
 // then, and wakes the others. It looks often after a request or a call of KernelsMayAsk, and seldom
@@ -65,10 +64,11 @@ class LineServer {
   Status Start() CUSPAN_REQUIRES(mutex_);
   // Returns once all threads have the new table.
   void Publish(MutexLock& lock) CUSPAN_REQUIRES(mutex_);
-  // Takes the table for a thread, which then has none of the old one.
-  std::uint64_t TakeTable(unsigned index, Table* table);
+  // Takes the table for a thread, which then uses nothing of the old one.
+  std::uint64_t TakeTable(unsigned index, LineReads& reads, Table* table);
 
   void Loop(unsigned index);
+  static std::vector<ServedFile*> FilesIn(const Table& table);
   std::unique_ptr<LineReads> MakeReads();
   bool Owns(unsigned index, std::uint32_t queue) const { return queue % running_ == index; }
   // Serves the thread's queues once. True if there was a request.

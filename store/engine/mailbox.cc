@@ -30,6 +30,8 @@ Status Mailbox::Map() {
     return Status::Exhausted("{} bytes for requests of kernels can not be mapped: {}", bytes_,
                              std::strerror(errno));
   memory_ = static_cast<std::byte*>(memory);
+  // Fewer pages to be locked, and found by threads writing to all places. A hint only.
+  ::madvise(memory, bytes_, MADV_HUGEPAGE);
   const EngineDriver& driver = context_.driver;
   CUdeviceptr address = 0;
   CUresult result = driver.set_current(context_.context);

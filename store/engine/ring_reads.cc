@@ -1,7 +1,9 @@
 // Reads of lines by io_uring.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,11 @@ namespace {
 
 // Reads under way for a serving thread: enough for a drive.
 constexpr unsigned kDepth = 256;
+// Reads submitted together: lines in the page cache are answered at once, so the first one of many
+// must not wait long.
+constexpr unsigned kBatch = 32;
+// Files in the ring's own table: reads of them need not count their users. Others work, too.
+constexpr unsigned kFiles = 256;
 
 class RingReads final : public LineReads {
  public:
@@ -30,56 +37,90 @@ class RingReads final : public LineReads {
     if (result < 0)
       return Status::Unsupported("io_uring can not be used: {}", std::strerror(-result));
     reads->made_ = true;
+    // Linux 5.19.
+    if (::io_uring_register_files_sparse(&reads->ring_, kFiles) == 0)
+      for (unsigned i = 0; i < kFiles; ++i) reads->free_places_.push_back(i);
     return std::unique_ptr<LineReads>(std::move(reads));
   }
   ~RingReads() override {
-    // The kernel may write to places until their reads have ended.
-    while (made_ && under_way_ != 0) Wait();
-    if (made_) ::io_uring_queue_exit(&ring_);
+    if (!made_) return;
+    FinishAll();
+    ::io_uring_queue_exit(&ring_);
+  }
+
+  void SetFiles(const std::vector<ServedFile*>& files) override {
+    FinishAll();
+    std::erase_if(places_, [&](const auto& place) {
+      if (std::find(files.begin(), files.end(), place.first) != files.end()) return false;
+      int none = -1;
+      ::io_uring_register_files_update(&ring_, place.second, &none, 1);
+      free_places_.push_back(place.second);
+      return true;
+    });
+    for (ServedFile* const file : files) {
+      if (places_.contains(file) || free_places_.empty()) continue;
+      int fd = file->fd();
+      if (::io_uring_register_files_update(&ring_, free_places_.back(), &fd, 1) != 1) continue;
+      places_.emplace(file, free_places_.back());
+      free_places_.pop_back();
+    }
   }
 
   void Begin(const LineRead& read) override {
-    ++read.file->pending();
     if (free_.empty()) {
       waiting_.push_back(read);
       return;
     }
-    Submit(read);
+    Prepare(read);
+    if (begun_ == kBatch) Finish();
   }
 
   bool Finish() override {
     if (under_way_ == 0) return false;
-    // Also submits.
     ::io_uring_submit_and_get_events(&ring_);
+    begun_ = 0;
+    ++batch_;
     return TakeCompletions();
   }
   bool pending() const override { return under_way_ != 0; }
 
  private:
-  explicit RingReads(ExtentWanted wanted) : wanted_(std::move(wanted)), reads_(kDepth) {
+  struct Slot {
+    LineRead read;
+    std::uint64_t batch = 0;
+  };
+
+  explicit RingReads(ExtentWanted wanted) : wanted_(std::move(wanted)), slots_(kDepth) {
     for (unsigned i = 0; i < kDepth; ++i) free_.push_back(i);
   }
 
-  void Submit(const LineRead& read) {
+  void Prepare(const LineRead& read) {
     io_uring_sqe* const entry = ::io_uring_get_sqe(&ring_);
-    if (entry == nullptr) {  // As many entries as reads: not expected.
-      Answer(read, false);
+    if (entry == nullptr) {  // There are as many as slots: not expected.
+      if (read.ReadAndAnswer()) wanted_();
       return;
     }
     const unsigned number = free_.back();
     free_.pop_back();
-    reads_[number] = read;
+    slots_[number] = {read, batch_};
     ++under_way_;
-    // A whole line, also at the end of the file: lengths are multiples of a drive's blocks.
-    const std::span<std::byte> place = read.mailbox->PlaceOf(read.request.entry);
-    ::io_uring_prep_read(entry, read.file->fd_for_lines(), place.data(),
-                         static_cast<unsigned>(place.size()), read.offset);
+    ++begun_;
+    const std::span<std::byte> to = read.place();
+    const auto place = places_.find(read.file);
+    const bool placed = place != places_.end();
+    ::io_uring_prep_read(entry, placed ? static_cast<int>(place->second) : read.file->fd(),
+                         to.data(), static_cast<unsigned>(to.size()), read.offset);
+    if (placed) ::io_uring_sqe_set_flags(entry, IOSQE_FIXED_FILE);
     ::io_uring_sqe_set_data64(entry, number);
   }
 
-  void Wait() {
-    ::io_uring_submit_and_wait(&ring_, 1);
-    TakeCompletions();
+  // The kernel may write to places until their reads have ended.
+  void FinishAll() {
+    while (under_way_ != 0) {
+      ::io_uring_submit_and_wait(&ring_, 1);
+      ++batch_;
+      TakeCompletions();
+    }
   }
 
   bool TakeCompletions() {
@@ -89,33 +130,34 @@ class RingReads final : public LineReads {
       const auto number = static_cast<unsigned>(::io_uring_cqe_get_data64(completion));
       const int result = completion->res;
       ::io_uring_cqe_seen(&ring_, completion);
-      const LineRead read = reads_[number];
+      const auto [read, batch] = slots_[number];
       free_.push_back(number);
       --under_way_;
-      if (result == -EINVAL) read.file->DirectFails();
-      Answer(read, result >= 0 && static_cast<std::uint32_t>(result) >= read.bytes);
+      // Others are read again, which finds the cause.
+      const bool complete = result >= 0 && static_cast<std::uint32_t>(result) == read.bytes;
+      // Done while it was submitted: nothing was waited for.
+      const bool cached = batch + 1 == batch_;
+      if (complete ? read.AnswerBytes(cached) : read.ReadAndAnswer()) wanted_();
       some = true;
       if (!waiting_.empty()) {
-        Submit(waiting_.front());
+        Prepare(waiting_.front());
         waiting_.pop_front();
       }
     }
     return some;
   }
 
-  // `complete`: all bytes are there. Otherwise they are read again, and the cause is found.
-  void Answer(const LineRead& read, bool complete) {
-    if (complete ? read.AnswerBytes(false) : read.ReadAndAnswer()) wanted_();
-    --read.file->pending();
-  }
-
   const ExtentWanted wanted_;
   io_uring ring_{};
   bool made_ = false;
-  std::vector<LineRead> reads_;
+  std::vector<unsigned> free_places_;                 // Of the ring's table of files.
+  std::unordered_map<ServedFile*, unsigned> places_;  // Files in it.
+  std::vector<Slot> slots_;                           // Reads under way.
   std::vector<unsigned> free_;
-  std::deque<LineRead> waiting_;
   unsigned under_way_ = 0;
+  unsigned begun_ = 0;  // Reads not submitted yet.
+  std::uint64_t batch_ = 0;
+  std::deque<LineRead> waiting_;
 };
 
 }  // namespace

@@ -11,9 +11,6 @@
 namespace cuspan::store {
 namespace {
 
-// Drives read parts of 512 bytes or 4 KiB. Smaller ones than these come from the page cache.
-constexpr std::uint64_t kMinDirect = 4096;
-
 UniqueFd Again(const FileBytes& file) { return UniqueFd(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace
@@ -26,6 +23,8 @@ Result<std::unique_ptr<ServedFile>> ServedFile::Open(const FileBytes& file, std:
   if (!own.valid())
     return Status::Internal("the file can not be opened again: {}", std::strerror(errno));
   // A descriptor of its own: flags and advice belong to the open file, which others may share.
+  // Reads go through the page cache: a read that must not block, of pages that are not there,
+  // already begins to read them, and a direct one would read them again.
   OpenedFile buffered = ReopenRegular(own, O_RDONLY);
   FileBytes::Access access{true, false, false, false};
   if (!buffered.fd.valid()) {
@@ -37,21 +36,33 @@ Result<std::unique_ptr<ServedFile>> ServedFile::Open(const FileBytes& file, std:
   } else {
     ::posix_fadvise(buffered.fd.get(), 0, 0, POSIX_FADV_RANDOM);
   }
-  UniqueFd direct;
-  if (line >= kMinDirect) direct = std::move(ReopenRegular(own, O_RDONLY | O_DIRECT).fd);
   return std::unique_ptr<ServedFile>(new ServedFile(FileBytes(std::move(buffered.fd), access),
-                                                    std::move(direct), bytes, line,
-                                                    std::move(may_read), terms));
+                                                    bytes, line, std::move(may_read), terms));
 }
 
-ServedFile::ServedFile(FileBytes file, UniqueFd direct, std::uint64_t bytes, std::uint64_t line,
+ServedFile::ServedFile(FileBytes file, std::uint64_t bytes, std::uint64_t line,
                        std::function<bool()> may_read, const ExtentTerms& terms)
     : file_(std::move(file)),
-      direct_(std::move(direct)),
       bytes_(bytes),
       line_(line),
       may_read_(std::move(may_read)),
-      extents_(file_, bytes, line, terms),
-      direct_works_(direct_.valid()) {}
+      extents_(file_, bytes, line, terms) {}
+
+void ServedFile::Count(std::uint64_t bytes) {
+  static std::atomic<unsigned> threads = 0;
+  thread_local const unsigned kThread = threads++;
+  CountsOfThreads& own = counts_[kThread % counts_.size()];
+  own.reads.fetch_add(1, std::memory_order_relaxed);
+  own.bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+ServedFile::Counts ServedFile::counts() const {
+  Counts sum;
+  for (const CountsOfThreads& part : counts_) {
+    sum.reads += part.reads;
+    sum.bytes += part.bytes;
+  }
+  return sum;
+}
 
 }  // namespace cuspan::store

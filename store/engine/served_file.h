@@ -1,6 +1,7 @@
 // A file whose lines are read when kernels ask for them; often used parts become resident.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -37,13 +38,7 @@ class ServedFile {
   FileOutcome Read(std::span<std::byte> to, std::uint64_t offset) const {
     return file_.Read(to, offset);
   }
-  // The descriptor for reads of one whole line: without the page cache if the file system can. The
-  // memory is aligned as Mailbox::PlaceOf.
-  int fd_for_lines() const {
-    return direct_works_.load(std::memory_order_relaxed) ? direct_.get() : file_.fd();
-  }
-  // A read by fd_for_lines has failed: from now on it is that of the page cache.
-  void DirectFails() { direct_works_.store(false, std::memory_order_relaxed); }
+  int fd() const { return file_.fd(); }
   bool MayRead() const { return !may_read_ || may_read_(); }
 
   // Reads of lines answered with bytes, and their bytes.
@@ -51,29 +46,24 @@ class ServedFile {
     std::uint64_t reads = 0;
     std::uint64_t bytes = 0;
   };
-  void Count(std::uint64_t bytes) {
-    reads_.fetch_add(1, std::memory_order_relaxed);
-    read_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  }
-  Counts counts() const { return {reads_, read_bytes_}; }
-
-  // Reads under way.
-  std::atomic<std::uint32_t>& pending() { return pending_; }
+  void Count(std::uint64_t bytes);
+  Counts counts() const;
 
  private:
-  ServedFile(FileBytes file, UniqueFd direct, std::uint64_t bytes, std::uint64_t line,
+  ServedFile(FileBytes file, std::uint64_t bytes, std::uint64_t line,
              std::function<bool()> may_read, const ExtentTerms& terms);
 
-  const FileBytes file_;   // Through the page cache.
-  const UniqueFd direct_;  // Without it; may be invalid.
+  const FileBytes file_;
   const std::uint64_t bytes_;
   const std::uint64_t line_;
   const std::function<bool()> may_read_;
   Extents extents_;
-  std::atomic<bool> direct_works_;
-  alignas(64) std::atomic<std::uint64_t> reads_ = 0;
-  std::atomic<std::uint64_t> read_bytes_ = 0;
-  std::atomic<std::uint32_t> pending_ = 0;
+  // Counts of some of the threads: with one for all, they wait for each other's cache line.
+  struct alignas(64) CountsOfThreads {
+    std::atomic<std::uint64_t> reads = 0;
+    std::atomic<std::uint64_t> bytes = 0;
+  };
+  std::array<CountsOfThreads, 16> counts_;
 };
 
 }  // namespace cuspan::store
