@@ -4,6 +4,8 @@ from store_case import NATIVE, StoreCase, image
 
 LINES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 RESIDENT = ("mapped", "copied")
+# CUSPAN_BACKING_HOST_CACHED.
+HOST_CACHED = 2
 
 # CUSPAN_STORE_… of each call, the same at all places.
 BAD = """\
@@ -158,21 +160,22 @@ class Store(StoreCase):
         """The line printed about a file of `words` words."""
         path = self.folder / "words"
         path.write_bytes(b"".join(i.to_bytes(4, "little") for i in range(words)))
-        return self.run_store(place, "sum", path, 4096, 65536, **variables)
+        return self.run_store(place, "sum", path, 4096, 65536, HOST_CACHED, **variables)
 
     def test_settings(self):
         total = sum(range(65536))
         for place in (NATIVE, LOCAL):
-            for variables, rest in (({"CUSPAN_FILE_RESIDENT": "mapped"}, "backing 0, copied 0"),
-                                    ({"CUSPAN_FILE_RESIDENT": "copied"}, "backing 0, copied 1"),
-                                    # The file is read into device memory.
-                                    ({"CUSPAN_FILE_RESIDENT": "off"}, "backing 3, copied 0"),
-                                    ({"CUSPAN_FILE_MEMORY": "256K"}, "backing 0, copied 1"),
-                                    # The software GPU can not page-lock files.
-                                    ({"CUSPAN_FILE_RESIDENT": "auto"}, "backing 0, copied 1")):
+            for variables, copied in (({"CUSPAN_FILE_RESIDENT": "mapped"}, 0),
+                                      ({"CUSPAN_FILE_RESIDENT": "copied"}, 1),
+                                      ({"CUSPAN_FILE_MEMORY": "256K"}, 1),
+                                      # The software GPU can not page-lock files.
+                                      ({"CUSPAN_FILE_RESIDENT": "auto"}, 1)):
                 with self.subTest(place=place, **variables):
                     result = self.sum_of(place, 65536, **variables)
-                    self.assert_passes(result, f"sum {total}, {rest}\nstore sum: PASS\n")
+                    self.assert_passes(result, f"sum {total}, backing 2, copied {copied}\nstore sum: PASS\n")
+            with self.subTest(place=place, resident="off"):
+                result = self.sum_of(place, 65536, status=1, CUSPAN_FILE_RESIDENT="off")
+                self.assertIn("CUSPAN_FILE_RESIDENT=off: no bytes of files are page-locked", result.stderr)
 
     def test_too_little_memory_for_files(self):
         for place in (NATIVE, LOCAL):
@@ -187,7 +190,7 @@ class Store(StoreCase):
     def test_option_for_the_memory(self):
         path = self.folder / "words"
         path.write_bytes(bytes(1 << 20))
-        command = [program("store", "store"), image(), "sum", str(path), "4096", "65536"]
+        command = [program("store", "store"), image(), "sum", str(path), "4096", "65536", str(HOST_CACHED)]
         for size, status in (("1M", 0), ("1023K", 1)):
             with self.subTest(size=size):
                 self.run_command(self.cuspan("run", "--file-memory", size, "--", *command), status=status)
