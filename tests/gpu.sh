@@ -108,7 +108,9 @@ tests=()
 store=("$build/tests/system/programs/store/store" "$build/tests/system/programs/store/kernels.ptx")
 mkdir -p "$work/arrays"
 tests=()
-for line in 512 4096 65536; do tests+=("reads $work/arrays $line"); done
+for line in 512 4096 65536; do
+  for test in reads served resident cold damaged; do tests+=("$test $work/arrays $line"); done
+done
 for test in backings npy bad changes resets; do tests+=("$test $work/arrays"); done
 # Each 3.5 * 10^8 reads by 102,400 threads. The last figure is 1 if threads hold lines.
 tests+=("growth $work/arrays 200" "stress $work/arrays 512 64 3400 400 0" "stress $work/arrays 512 4 3400 400 1")
