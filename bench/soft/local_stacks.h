@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "bench/soft/both_sides.h"
+#include "bench/common/both_sides.h"
 
 namespace cuspan::bench::soft {
 

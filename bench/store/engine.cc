@@ -1,23 +1,16 @@
 #include "bench/store/engine.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <sstream>
 #include <utility>
 
-#include "bench/common/child.h"
 #include "bench/common/median.h"
+#include "bench/store/places.h"
 #include "common/format.h"
 
 namespace cuspan::bench::store {
 namespace {
-
-// A place of the GPU.
-struct Place {
-  std::string name;   // local, same-node or agents.
-  std::string relay;  // Between agents; else empty.
-  std::vector<std::string> words;
-};
 
 // Rates of one figure, of arrays and of plain loads, one for each round.
 struct Rates {
@@ -60,40 +53,19 @@ std::string UnitOf(const std::string& figure) {
 
 Status MeasureEngine(const Options& options, const std::string& own, const std::string& file,
                      Results& results) {
-  const std::string cuspan = own + "/../../bin/cuspan";
-  std::vector<Place> places = {{"local", "", {}}, {"same-node", "", RunHere(options, cuspan)}};
-  for (const RelayKind relay : options.relays) {
-    const std::string name(NameOf(relay));
-    places.push_back({"agents", name, RunAway(options, cuspan, name, "auto")});
-  }
-  results.table += Format(
-      "arrays in a file of {} MiB, medians of {} rounds\n{:<30} {:<10} {:<5} {:>9} "
-      "{:>5} {:>13} {:>9}\n",
-      options.mebibytes, options.rounds, "", "place", "relay", "", "", "/ plain loads", "/ local");
-  std::map<std::string, double> local;
-  for (const Place& place : places) {
-    const bool is_local = place.name == "local";
-    if (is_local && options.device == "soft") continue;
-    std::vector<std::string> words = place.words;
-    words.insert(words.end(),
-                 {own + "/bench-store-engine-program", file, std::to_string(options.rounds)});
-    const Result<std::string> output = Capture(words, is_local);
-    if (!output.ok() && is_local) continue;  // No GPU here.
-    if (!output.ok()) return output.status();
+  PlaceFigures table(
+      "engine",
+      Format("arrays in a file of {} MiB, medians of {} rounds", options.mebibytes, options.rounds),
+      "/ plain loads", results);
+  for (const Place& place : PlacesOf(options, own)) {
+    CUSPAN_ASSIGN_OR_RETURN(
+        const std::optional<std::string> output,
+        RunAt(place, {own + "/bench-store-engine-program", file, std::to_string(options.rounds)}));
+    if (!output) continue;
     CUSPAN_ASSIGN_OR_RETURN(const Figures figures, Parse(*output));
-    for (const auto& [figure, rates] : figures) {
-      const double value = Median(rates.values);
-      if (is_local) local[figure] = value;
-      const std::string to_plain = Format("{:.2f}", Median(rates.ratios));
-      const auto native = local.find(figure);
-      const std::string to_local =
-          is_local || native == local.end() ? "" : Format("{:.2f}", value / native->second);
-      results.table += Format("{:<30} {:<10} {:<5} {:>9.2f} {:>5} {:>13} {:>9}\n", figure,
-                              place.name, place.relay, value, UnitOf(figure), to_plain, to_local);
-      Add({"engine", figure, place.name, place.relay, UnitOf(figure), value, to_local, "", "",
-           to_plain},
-          results);
-    }
+    for (const auto& [figure, rates] : figures)
+      table.Add(figure, place, UnitOf(figure), Median(rates.values),
+                Format("{:.2f}", Median(rates.ratios)));
   }
   return Status::Ok();
 }

@@ -13,24 +13,17 @@
 #include <string>
 
 #include "bench/common/check_cuda.h"
+#include "bench/store/scramble.h"
 #include "cuspan/store.cuh"
 
 namespace {
 
 namespace store = cuspan::store;
+using cuspan::bench::store::Scramble;
 using Word = std::uint32_t;
 using View = store::View<Word>;
 
 constexpr int kThreads = 256;
-
-__device__ std::uint64_t Scramble(std::uint64_t x) {
-  // MurmurHash3's finalizer.
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccdull;
-  x ^= x >> 33;
-  x *= 0xc4ceb9fe1a85ec53ull;
-  return x ^ (x >> 33);
-}
 
 // Each warp touches random lines of `words` words.
 __global__ void FetchLines(View view, std::uint64_t lines, std::uint32_t words, int each,

@@ -14,21 +14,14 @@
 #include <exception>
 
 #include "bench/common/check_cuda.h"
+#include "bench/store/scramble.h"
 #include "cuspan/store.cuh"
 
 namespace {
 
 namespace store = cuspan::store;
+using cuspan::bench::store::Scramble;
 using Word = std::uint32_t;
-
-__device__ std::uint64_t Scramble(std::uint64_t x) {
-  // MurmurHash3's finalizer.
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccdull;
-  x ^= x >> 33;
-  x *= 0xc4ceb9fe1a85ec53ull;
-  return x ^ (x >> 33);
-}
 
 __global__ void TouchLines(store::View<Word> view, std::uint64_t lines, std::uint32_t words,
                            std::uint64_t touched, std::uint64_t seed, unsigned long long* sum) {
