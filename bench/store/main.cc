@@ -1,6 +1,7 @@
 // cuspan bench store: files read into device memory, by cuspanFileRead, by cuFileRead and by hand,
-// and arrays in files, read by kernels. Compares with the same on a GPU of this machine, if there
-// is one, and with NVIDIA's library for cuFile, if it is given.
+// and arrays in files, read by kernels, also by lines that the host's threads read for them.
+// Compares with the same on a GPU of this machine, if there is one, and with NVIDIA's library for
+// cuFile, if it is given.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "bench/store/bulk.h"
 #include "bench/store/engine.h"
 #include "bench/store/results.h"
+#include "bench/store/served.h"
 #include "common/format.h"
 #include "common/same_file.h"
 #include "common/unique_fd.h"
@@ -51,7 +53,7 @@ std::vector<std::string> RunAway(const Options& options, const std::string& cusp
 
 namespace {
 
-const std::vector<std::string> kScenarios = {"bulk", "engine"};
+const std::vector<std::string> kScenarios = {"bulk", "engine", "served"};
 
 // A file of random bytes. The system has not changed it for a second afterwards, and has it in its
 // page cache.
@@ -92,6 +94,7 @@ Status Run(const Options& options, const Origin& origin) {
   if (Wants(options, "bulk"))
     CUSPAN_RETURN_IF_ERROR(MeasureBulk(options, own, folder.path(), file, results));
   if (Wants(options, "engine")) CUSPAN_RETURN_IF_ERROR(MeasureEngine(options, own, file, results));
+  if (Wants(options, "served")) CUSPAN_RETURN_IF_ERROR(MeasureServed(options, own, file, results));
   std::fputs(results.table.c_str(), stdout);
   CUSPAN_RETURN_IF_ERROR(WriteFile(
       options.csv_path, CsvHead(origin) +
@@ -116,7 +119,7 @@ int main(int argc, char** argv) {
       ->type_name("HOSTS");
   AddRelaysOption(app, options.relays);
   app.add_option("--scenario", options.scenarios, "scenarios (default: all)")
-      ->type_name("bulk|engine")
+      ->type_name("bulk|engine|served")
       ->delimiter(',')
       ->check(OneOf(store::kScenarios));
   app.add_option("--folder", options.folder,

@@ -1,5 +1,6 @@
 """Output of cuspan bench, from the measurement to the plot."""
 import json
+import os
 import time
 
 from harness import USAGE, SystemTest
@@ -50,6 +51,23 @@ class CommandLine(SystemTest):
 
 
 class Store(SystemTest):
+    @staticmethod
+    def serving_threads():
+        """Numbers of serving threads that are measured on this machine."""
+        cores = len(os.sched_getaffinity(0))
+        return [threads for threads in (4, 8, 14) if threads <= max(cores, 4)]
+
+    def check_served(self, rows):
+        counts = [f"served, {threads} threads" for threads in self.serving_threads()]
+        self.assertEqual([row["figure"] for row in rows[::2]],
+                         [*counts, "bytes read per byte of lines", "served, 512 B", "served, 64 KiB",
+                          "auto, all lines touched", "served, cold"])
+        for row in rows:
+            self.assertEqual(row["ratio_plain"] is not None, row["figure"].startswith("served"), row)
+            self.assertIsNone(row["ratio_local"], row)
+            if row["unit"] == "ratio":
+                self.assertEqual(row["value"], 1, "whole lines of the file are read, each once")
+
     def test_each_way(self):
         self.run_command(self.cuspan("bench", "store", "--device", "soft", "--relay", self.relay, "--folder", str(self.folder),
                                      "--mebibytes", "2", "--rounds", "1", "--csv", "results.csv", "--json", "results.json"))
@@ -58,12 +76,15 @@ class Store(SystemTest):
                 ("agents", self.relay, "GB/s"), *[("same-node", "", "us")] * 2, *[("agents", self.relay, "us")] * 2]
         engine = [(*place, unit) for place in (("same-node", ""), ("agents", self.relay))
                   for unit in ("GB/s", "M/s", "GB/s", "GB/s", "G/s")]
-        self.assertEqual([(row["place"], row["relay"], row["unit"]) for row in rows], bulk + engine)
+        served = [(*place, unit) for unit in (*["M/s"] * len(self.serving_threads()), "ratio", "M/s", "GB/s", "M/s", "k/s")
+                  for place in (("same-node", ""), ("agents", self.relay))]
+        self.assertEqual([(row["place"], row["relay"], row["unit"]) for row in rows], bulk + engine + served)
         for row in rows:
             self.assertGreater(row["value"], 0, row)
         lines = (self.folder / "results.csv").read_text(encoding="utf-8").splitlines()
-        for scenario, wanted in (("bulk", bulk), ("engine", engine)):
+        for scenario, wanted in (("bulk", bulk), ("engine", engine), ("served", served)):
             self.assertEqual(len([line for line in lines if line.startswith(f"{scenario},")]), len(wanted))
+        self.check_served([row for row in rows if row["scenario"] == "served"])
         self.assertEqual(list(self.folder.glob("cuspan-bench-*")), [])
         self.assert_nothing_left()
 
