@@ -176,7 +176,7 @@ struct Source {
   const unsigned char* address = nullptr;  // Null: they are not there.
   std::uint32_t bytes = 0;                 // Fewer than a line at the end of the file.
   std::uint32_t entry = kNoEntry;          // Place of the mailbox with them, until GiveBack.
-  std::uint32_t lap = 0;                   // Of the leader.
+  std::uint32_t lap = 0;                   // The leader's.
 };
 
 // The line's bytes in its extent; none if this has no address.

@@ -1,4 +1,4 @@
-// A thread that page-locks memory for kernels and unlocks it. Unlocking waits for running kernels.
+// A thread for page-locking memory and unlocking it. Unlocking waits for running kernels.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ namespace cuspan::proxy {
 // Threads: any.
 class LockingThread {
  public:
-  // Ends a thread when the session ends. End was called. Does not wait for kernels: memory that is
-  // locked stays so, and the process ends.
+  // Ends a thread with its session, after End. Does not wait for kernels: locked memory stays
+  // locked, and the process ends.
   static void Finish(std::shared_ptr<LockingThread> thread);
 
   // From now on memory stays locked.

@@ -14,10 +14,10 @@ namespace {
 // a node with an H200).
 constexpr std::uint64_t kMaxRun = 64;
 
-// The part of its cost that an extent has paid when it becomes resident with a neighbour.
+// Part of the cost paid by an extent before it becomes resident with a neighbour.
 constexpr std::uint32_t kNeighbourPart = 4;
 
-// Reads of lines from the page cache that cost what page-locking their extent does.
+// Number of reads of lines from the page cache in the time of page-locking their extent.
 constexpr std::uint64_t kCachedReads = 64;
 
 // A drive as measured: 106,000 reads of 4 KiB a second, 1.56 GB/s of long ones.
@@ -95,7 +95,7 @@ bool Extents::LockWanted() {
       states_[run.first + i].fetch_or(kResident, std::memory_order_release);
     return true;
   }
-  // A part that can not be read has its errors when kernels ask for it.
+  // A part without readable bytes: kernels get the errors when they ask for it.
   if (locked.code() == StatusCode::kInternal) return true;
   LogInfo("no more of a file becomes resident: {}", locked.message());
   ended_ = true;

@@ -1,4 +1,4 @@
-// The extents of a served file: which of them are in page-locked memory.
+// The extents of a served file, some of them in page-locked memory.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace cuspan::store {
 
-// Where and how extents become resident.
+// Place and way for extents to become resident.
 struct ExtentTerms {
   EngineContext context;
   ResidentWay way = ResidentWay::kAuto;
@@ -35,8 +35,8 @@ class Extents {
     if ((states_[extent].load(std::memory_order_acquire) & kResident) == 0) return 0;
     return address_.load(std::memory_order_relaxed) + extent * kExtentBytes;
   }
-  // Counts a single read of a line. True if its extent is wanted now: its single reads have cost
-  // what the whole extent would. `cached`: it came from the page cache.
+  // Counts a single read of a line. True if its extent is wanted now: its single reads have cost as
+  // much as the whole extent would. `cached`: it came from the page cache.
   bool Pay(std::uint64_t extent, bool cached);
   std::uint64_t resident_bytes() const { return resident_bytes_.load(std::memory_order_relaxed); }
   bool copied() const { return copied_.load(std::memory_order_relaxed); }
@@ -48,8 +48,8 @@ class Extents {
   bool LockWanted();
 
  private:
-  // A state is what single reads have cost, up to kWhole; then the extent is wanted. A bit more for
-  // extents that are resident, or never will be.
+  // A state is the cost of single reads, up to kWhole; then the extent is wanted. A bit more for
+  // resident extents.
   static constexpr std::uint32_t kWhole = 1 << 16;
   static constexpr std::uint32_t kResident = 1u << 31;
   // A run of wanted extents, page-locked together.
@@ -58,7 +58,7 @@ class Extents {
     std::uint64_t count = 0;
   };
   Run TakeRun();
-  // Takes an extent that is wanted, or soon will be.
+  // Takes an extent if it is wanted, or soon will be.
   bool TakeNeighbour(std::uint64_t extent) CUSPAN_REQUIRES(mutex_);
   Status Lock(const Run& run);
 

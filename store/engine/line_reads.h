@@ -35,11 +35,11 @@ struct LineRead {
 class LineReads {
  public:
   virtual ~LineReads() = default;
-  // The files of reads from now on. Answers all reads that were begun.
+  // The files of reads from now on. Answers all reads begun before.
   virtual void SetFiles(const std::vector<ServedFile*>& files) = 0;
   // Begins a read, and answers it some time.
   virtual void Begin(const LineRead& read) = 0;
-  // Answers reads that have ended meanwhile. True if there were some.
+  // Answers reads ended meanwhile. True if there were some.
   virtual bool Finish() = 0;
   // Reads to be answered by Finish.
   virtual bool pending() const = 0;
@@ -48,10 +48,10 @@ class LineReads {
 // Called when an extent is wanted. Threads: any.
 using ExtentWanted = std::function<void()>;
 
-// By io_uring. kUnsupported: the build or the system has none, or forbids it.
+// Reads by io_uring. kUnsupported: the build or the system has none, or forbids it.
 Result<std::unique_ptr<LineReads>> MakeRingReads(ExtentWanted wanted);
-// From the page cache on the serving thread, from drives by blocking reads of these threads, which
-// outlive it.
+// Reads from the page cache on the serving thread, from drives by blocking reads of these threads.
+// They outlive it.
 std::unique_ptr<LineReads> MakeThreadReads(TaskThreads& threads, ExtentWanted wanted);
 
 }  // namespace cuspan::store

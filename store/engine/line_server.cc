@@ -69,8 +69,7 @@ LineServer::~LineServer() {
 }
 
 Status LineServer::Start() {
-  // With fewer threads than wanted, these have the other queues, too. Their number is known before
-  // they see a table.
+  // Fewer threads than wanted have more queues each. Their number is known before they see a table.
   while (threads_.size() < count_) {
     const auto index = static_cast<unsigned>(threads_.size());
     Result<std::thread> thread = StartThread("cuspan-serve", [this, index] { Loop(index); });

@@ -54,7 +54,7 @@ class LineServer {
   }
 
  private:
-  // What the threads serve. A mailbox has its files by array; null: none.
+  // A mailbox to be served, with its files by array; null: none.
   struct Served {
     Mailbox* mailbox = nullptr;
     std::vector<ServedFile*> files;

@@ -150,7 +150,7 @@ class RingReads final : public LineReads {
   const ExtentWanted wanted_;
   io_uring ring_{};
   bool made_ = false;
-  std::vector<unsigned> free_places_;                 // Of the ring's table of files.
+  std::vector<unsigned> free_places_;                 // Places of the ring's table of files.
   std::unordered_map<ServedFile*, unsigned> places_;  // Files in it.
   std::vector<Slot> slots_;                           // Reads under way.
   std::vector<unsigned> free_;

@@ -23,8 +23,8 @@ Result<std::unique_ptr<ServedFile>> ServedFile::Open(const FileBytes& file, std:
   if (!own.valid())
     return Status::Internal("the file can not be opened again: {}", std::strerror(errno));
   // A descriptor of its own: flags and advice belong to the open file, which others may share.
-  // Reads go through the page cache: a read that must not block, of pages that are not there,
-  // already begins to read them, and a direct one would read them again.
+  // Reads go through the page cache: a read without blocking begins to read missing pages, and a
+  // direct one would read them again.
   OpenedFile buffered = ReopenRegular(own, O_RDONLY);
   FileBytes::Access access{true, false, false, false};
   if (!buffered.fd.valid()) {

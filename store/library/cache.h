@@ -27,7 +27,7 @@ class MailboxUse {
   static Result<std::shared_ptr<MailboxUse>> Make(const PrimaryContext& context,
                                                   std::uint8_t line_shift);
 
-  // What an array asks for. kExhausted: it has too many arrays.
+  // Begins the service of an array. kExhausted: it has too many arrays.
   Result<WantedService> Begin();
   void End(const WantedService& service) { arrays_[service.array] = false; }
 

@@ -30,7 +30,7 @@ class StoredFile {
   virtual Result<ResidentBytes> Hold() = 0;
   // Serves its lines to kernels, once. kUnsupported: the GPU's node has not the file.
   virtual Result<ServedPlaces> Serve(const WantedService& wanted) = 0;
-  // What kernels were given so far.
+  // Counts of lines given to kernels so far.
   virtual Result<ServedCounts> CountServed() = 0;
   // Copies `bytes` from `offset` into device memory, all or a failure.
   virtual Status Fill(CUdeviceptr to, std::uint64_t offset, std::uint64_t bytes) = 0;

@@ -1,4 +1,4 @@
-"""Arrays in files: files that fail, and processes that end, while kernels ask for lines."""
+"""Arrays in files: failing files and killed processes while kernels ask for lines."""
 import os
 import random
 import signal

@@ -130,7 +130,7 @@ void Damaged(const std::string& folder, uint32_t line) {
   const OpenArray array(ConfigOf(path, kElement), cache);
   if (const char* const fails = std::getenv("STORE_READS_FAIL"); fails == nullptr)
     EXPECT(::truncate(path.c_str(), static_cast<off_t>(left)) == 0, "truncate");
-  // What can not be read is zero; the kernel goes on.
+  // Unreadable elements are zero; the kernel goes on.
   std::fill(contents.begin() + static_cast<std::ptrdiff_t>(left), contents.end(), 0);
   for (const Way way : {kIndex, kWarp, kPin, kDivergent, kHeld})
     ReadAndCompare(array.view(), kElement, way, AllIndices(array.view().count), contents.data(),
