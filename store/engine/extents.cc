@@ -88,6 +88,13 @@ Extents::Run Extents::TakeRun() {
 bool Extents::LockWanted() {
   const Run run = TakeRun();
   if (run.count == 0) return false;
+  if (LockRun(run) || run.count == 1) return true;
+  // One after the other.
+  for (std::uint64_t i = 0; i < run.count; ++i) LockRun({run.first + i, 1});
+  return true;
+}
+
+bool Extents::LockRun(const Run& run) {
   if (ended_) return true;
   const Status locked = Lock(run);
   if (locked.ok()) {
@@ -95,8 +102,11 @@ bool Extents::LockWanted() {
       states_[run.first + i].fetch_or(kResident, std::memory_order_release);
     return true;
   }
-  // A part without readable bytes: kernels get the errors when they ask for it.
-  if (locked.code() == StatusCode::kInternal) return true;
+  // A part without readable bytes: kernels get the errors when they ask for it. A part of the run
+  // may fit into the memory.
+  if (locked.code() == StatusCode::kInternal ||
+      (locked.code() == StatusCode::kExhausted && run.count > 1))
+    return false;
   LogInfo("no more of a file becomes resident: {}", locked.message());
   ended_ = true;
   return true;

@@ -60,6 +60,8 @@ class Extents {
   Run TakeRun();
   // Takes an extent if it is wanted, or soon will be.
   bool TakeNeighbour(std::uint64_t extent) CUSPAN_REQUIRES(mutex_);
+  // Makes a run resident. False if a part of it can not be read.
+  bool LockRun(const Run& run);
   Status Lock(const Run& run);
 
   const FileBytes& file_;
