@@ -1,8 +1,10 @@
 #include "store/engine/line_reads.h"
 
-#include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <utility>
+
+#include "common/mutex.h"
 
 namespace cuspan::store {
 namespace {
@@ -19,11 +21,14 @@ class ThreadReads final : public LineReads {
       if (read.AnswerBytes(true)) wanted_();
       return;
     }
-    ++pending_;
+    {
+      const MutexLock lock(mutex_);
+      ++pending_;
+    }
     threads_.Run([this, read] {
       if (read.ReadAndAnswer()) wanted_();
-      --pending_;
-      pending_.notify_one();
+      const MutexLock lock(mutex_);
+      if (--pending_ == 0) ended_.notify_all();
     });
   }
   bool Finish() override { return false; }
@@ -31,13 +36,16 @@ class ThreadReads final : public LineReads {
 
  private:
   void Await() {
+    MutexLock lock(mutex_);
     // Ends: a file system answers.
-    for (unsigned left = pending_; left != 0; left = pending_) pending_.wait(left);
+    ended_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return pending_ == 0; });
   }
 
   TaskThreads& threads_;
   const ExtentWanted wanted_;
-  std::atomic<unsigned> pending_ = 0;
+  Mutex mutex_;
+  std::condition_variable ended_;
+  unsigned pending_ CUSPAN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

@@ -199,8 +199,9 @@ void LineServer::Loop(unsigned index) {
     } else if (called_.exchange(false)) {
       last = now;
     } else {
-      Nap(std::clamp<std::chrono::nanoseconds>(silence / kNapsInSilence, kShortestNap,
-                                               longest_nap_),
+      Nap(std::min<std::chrono::nanoseconds>(
+              std::max<std::chrono::nanoseconds>(silence / kNapsInSilence, kShortestNap),
+              longest_nap_),
           version);
     }
   }
@@ -233,7 +234,7 @@ void LineServer::Serve(const Served& served, const Mailbox::Request& request, Li
   if (file == nullptr || request.asked.kind != CUSPAN_ASK_READ || offset >= file->bytes())
     return mailbox.Answer(request, CUSPAN_ANSWER_FAILED, EINVAL);
   if (const std::uint64_t address = file->extents().AddressOf(offset >> CUSPAN_EXTENT_SHIFT);
-      address != 0)
+      address != 0 && file->MayRead())
     return mailbox.Answer(request, CUSPAN_ANSWER_RESIDENT, address >> 12);
   const auto bytes =
       static_cast<std::uint32_t>(std::min(mailbox.shape().line(), file->bytes() - offset));
