@@ -87,6 +87,7 @@ __device__ inline std::uint64_t LoadAcquireOfHost(const std::uint64_t* word) {
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
   return value;
 }
+// No release: whoever took the entry before has loaded the values of its place, and said so.
 __device__ inline void StoreForHost(std::uint64_t* word, std::uint64_t value) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
@@ -267,7 +268,8 @@ __device__ inline void Ask(const Tables& tables, unsigned mask, int leader, std:
     case CUSPAN_ANSWER_RESIDENT: {
       const std::uint64_t extent = value << 12;
       source->address = SourceIn(tables, extent, line).address;
-      if (static_cast<int>(Lane()) == leader) StoreRelaxed(ExtentOf(tables, line), extent);
+      // The host's stores to the extent are seen by whoever sees its address.
+      if (static_cast<int>(Lane()) == leader) StoreRelease(ExtentOf(tables, line), extent);
       break;
     }
     default:
@@ -429,7 +431,7 @@ __device__ inline Fetched Fetch(const Tables& tables, unsigned mask, int leader,
   std::uint64_t claimed = 0;
   std::uint64_t extent = 0;
   if (static_cast<int>(Lane()) == leader) {
-    extent = LoadRelaxed(ExtentOf(tables, line));
+    extent = LoadAcquire(ExtentOf(tables, line));
     claimed = Claim(tables, line, extent != 0, patience);
   }
   Fetched fetched;
@@ -538,7 +540,7 @@ __device__ __noinline__ inline PinnedLine PinTogether(const Tables* array, unsig
     std::uint64_t extent = 0;
     if (static_cast<int>(Lane()) == leader) {
       word = TryPin(place, pins);
-      extent = LoadRelaxed(ExtentOf(tables, line));
+      extent = LoadAcquire(ExtentOf(tables, line));
     }
     word = Broadcast(mask, word, leader);
     Fetched fetched;

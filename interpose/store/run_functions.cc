@@ -126,4 +126,4 @@ constexpr store::RunFunctions kFunctions{OpenFd, Open, Read, Write, Close,      
 
 }  // namespace
 
-CUSPAN_EXPORT const store::RunFunctions* cuspan_store_run_functions_0() { return &kFunctions; }
+CUSPAN_EXPORT const store::RunFunctions* cuspan_store_run_functions_1() { return &kFunctions; }

@@ -1,7 +1,6 @@
 // Copies between the device and files of this process, in pieces: its own files, or counterparts of
-// the client's. File threads read them into
-// page-locked buffers, and the receiving thread submits their copies to the device. Writes take the
-// same way back. Pieces of several copies alternate.
+// the client's. File threads read them into page-locked buffers, and the receiving thread submits
+// their copies to the device. Writes take the same way back. Pieces of several copies alternate.
 //
 // Threads: the receiving thread, unless noted otherwise.
 #pragma once

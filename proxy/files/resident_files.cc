@@ -24,7 +24,7 @@ std::optional<FileState> FileHere::State() const {
 
 void ResidentFiles::Hold(std::shared_ptr<OpenFile> file, std::shared_ptr<const FileHere> here,
                          std::function<void(const Result<Held>&)> held) {
-  const Status started = thread_->Run(
+  const Status started = threads_->Run(
       [this, file = std::move(file), here = std::move(here), held] { held(Lock(*file, *here)); });
   if (!started.ok()) held(started);
 }
@@ -37,9 +37,9 @@ Result<ResidentFiles::Held> ResidentFiles::Lock(OpenFile& file, const FileHere& 
         std::unique_ptr<store::ResidentFile> made,
         store::ResidentFile::Make(context_, here.bytes(), state->bytes, store::ResidentWayOfRun(),
                                   FileThreadCount(), store::MemoryBudget::OfProcess(),
-                                  thread_->ended()));
+                                  threads_->ended()));
     if (here.State() != state) return Status::NotFound("the file has changed since it was opened");
-    file.resident = LockingThread::Share(thread_, std::move(made));
+    file.resident = LockingThreads::Share(threads_, std::move(made));
   }
   return Held{*state, file.resident->address(), file.resident->copied()};
 }

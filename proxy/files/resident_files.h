@@ -10,7 +10,7 @@
 #include "common/same_file.h"
 #include "common/status.h"
 #include "proxy/files/file_table.h"
-#include "proxy/files/locking_thread.h"
+#include "proxy/files/locking_threads.h"
 
 namespace cuspan::proxy {
 
@@ -37,8 +37,8 @@ class FileHere {
 // Threads: any.
 class ResidentFiles {
  public:
-  ResidentFiles(const store::EngineContext& context, std::shared_ptr<LockingThread> thread)
-      : context_(context), thread_(std::move(thread)) {}
+  ResidentFiles(const store::EngineContext& context, std::shared_ptr<LockingThreads> threads)
+      : context_(context), threads_(std::move(threads)) {}
 
   // Page-locks the whole file, unless it is locked; until it is closed. Calls held(result) on any
   // thread: the file's state before, or an error as of ResidentFile::Make.
@@ -54,7 +54,7 @@ class ResidentFiles {
   Result<Held> Lock(OpenFile& file, const FileHere& here) const;
 
   const store::EngineContext context_;
-  const std::shared_ptr<LockingThread> thread_;
+  const std::shared_ptr<LockingThreads> threads_;
 };
 
 }  // namespace cuspan::proxy

@@ -8,7 +8,7 @@
 #include "common/same_file.h"
 #include "common/status.h"
 #include "proxy/files/file_table.h"
-#include "proxy/files/locking_thread.h"
+#include "proxy/files/locking_threads.h"
 #include "proxy/files/resident_files.h"
 #include "store/engine/line_server.h"
 #include "store/engine/served_array.h"
@@ -18,7 +18,7 @@ namespace cuspan::proxy {
 // Threads: any.
 class ServedFiles {
  public:
-  ServedFiles(const store::EngineContext& context, std::shared_ptr<LockingThread> thread);
+  ServedFiles(const store::EngineContext& context, std::shared_ptr<LockingThreads> threads);
   ServedFiles(const ServedFiles&) = delete;
 
   struct Wanted {
@@ -34,6 +34,8 @@ class ServedFiles {
   // Calls served(result) on any thread. kInvalid: the file, its mailbox or its number is in use.
   void Serve(std::shared_ptr<OpenFile> file, std::shared_ptr<const FileHere> here,
              const Wanted& wanted, std::function<void(const Result<Served>&)> served);
+  // True while a file is served. Cheap.
+  bool serves() const { return server_->serves(); }
   // Kernels are launched. Cheap.
   void KernelsMayAsk() { server_->KernelsMayAsk(); }
 
@@ -41,7 +43,7 @@ class ServedFiles {
   Result<Served> Begin(OpenFile& file, const FileHere& here, const Wanted& wanted);
 
   const store::EngineContext context_;
-  const std::shared_ptr<LockingThread> thread_;
+  const std::shared_ptr<LockingThreads> threads_;
   const std::shared_ptr<store::LineServer> server_;
   store::Mailboxes mailboxes_;  // Owner: the locking thread.
 };

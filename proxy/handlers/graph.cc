@@ -24,7 +24,9 @@ struct GraphLaunchOp final : PostedOp {
     Timeline::Start start = session->timeline().Begin(stream->driver);
     ShareGate* const gate = session->sharing().gate();
     ShareGate::Sample sample;
-    if (gate != nullptr) sample = gate->BeginSample(*exec->time, *stream);
+    // Kernels that wait for files would tell nothing of their work.
+    if (gate != nullptr && !session->files().served().serves())
+      sample = gate->BeginSample(*exec->time, *stream);
     const CUresult result = session->driver().cuGraphLaunch(exec->driver, stream->driver);
     if (result == CUDA_SUCCESS)
       session->timeline().End(std::move(start), *stream, TraceKind::kKernel, 0, 0,

@@ -39,7 +39,8 @@ struct LaunchOp final : PostedOp {
     PointAtArguments(*call.kernel, call.arguments, pointers);
     Timeline::Start start = session->timeline().Begin(stream->driver);
     ShareGate::Sample sample;
-    if (session->sharing().gate() != nullptr) [[unlikely]]
+    // Kernels that wait for files would tell nothing of their work.
+    if (session->sharing().gate() != nullptr && !session->files().served().serves()) [[unlikely]]
       sample = session->sharing().gate()->BeginSample(*call.kernel->time, *stream);
     const CUresult result = LaunchKernel(session->driver(), call.kernel->driver, call.shape,
                                          stream->driver, pointers.data());

@@ -34,7 +34,7 @@ class SessionFiles {
     watchers_.End();
     finders_.End();
     threads_->End();
-    LockingThread::Finish(locking_);
+    LockingThreads::Finish(locking_);
   }
   SessionFiles(const SessionFiles&) = delete;
 
@@ -74,7 +74,7 @@ class SessionFiles {
   bool Prepare();
 
   const std::shared_ptr<TaskThreads> threads_ = std::make_shared<TaskThreads>();
-  const std::shared_ptr<LockingThread> locking_ = std::make_shared<LockingThread>();
+  const std::shared_ptr<LockingThreads> locking_ = std::make_shared<LockingThreads>();
   ResidentFiles residents_;
   ServedFiles served_;
   FileTable table_{threads_};

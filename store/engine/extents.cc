@@ -1,6 +1,7 @@
 #include "store/engine/extents.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "common/log.h"
@@ -38,14 +39,15 @@ std::uint32_t CostOf(std::uint64_t reads, std::uint32_t whole) {
 }  // namespace
 
 Extents::Extents(const FileBytes& file, std::uint64_t bytes, std::uint64_t line,
-                 const ExtentTerms& terms)
+                 const ExtentTerms& terms, std::function<bool()> may_lock)
     : file_(file),
       bytes_(bytes),
       terms_(terms),
+      may_lock_(std::move(may_lock)),
       cached_cost_(CostOf(std::min(kCachedReads, kExtentBytes / line), kWhole)),
       cold_cost_(CostOf(SingleReadsLikeAnExtent(ReadsPerSecond(line), kBandwidthOfDrive), kWhole)),
-      states_(new std::atomic<std::uint32_t>[ExtentsOf(bytes)]()),
-      ended_(terms.way == ResidentWay::kOff) {}
+      states_(new(std::nothrow) std::atomic<std::uint32_t>[ExtentsOf(bytes)]()),
+      ended_(terms.way == ResidentWay::kOff || states_ == nullptr) {}
 
 bool Extents::Pay(std::uint64_t extent, bool cached) {
   std::atomic<std::uint32_t>& state = states_[extent];
@@ -107,8 +109,12 @@ bool Extents::LockRun(const Run& run) {
   if (locked.code() == StatusCode::kInternal ||
       (locked.code() == StatusCode::kExhausted && run.count > 1))
     return false;
-  LogInfo("no more of a file becomes resident: {}", locked.message());
-  ended_ = true;
+  LogInfo("a part of a file does not become resident: {}", locked.message());
+  // Memory may be free again when it has paid once more.
+  if (locked.code() == StatusCode::kExhausted)
+    states_[run.first] = 0;
+  else
+    ended_ = true;
   return true;
 }
 
@@ -122,13 +128,13 @@ Status Extents::Lock(const Run& run) {
     CUSPAN_ASSIGN_OR_RETURN(const bool own, LocksOwnPages(terms_.context, file_, terms_.way));
     CUSPAN_ASSIGN_OR_RETURN(resident_, ResidentFile::Map(terms_.context, file_, bytes_, !own));
   }
-  Status locked = resident_->Lock(file_, offset, bytes, *terms_.budget);
+  Status locked = resident_->Lock(file_, offset, bytes, *terms_.budget, may_lock_);
   if (locked.code() == StatusCode::kUnavailable && !resident_->copied() && resident_bytes_ == 0 &&
       terms_.way == ResidentWay::kAuto) {
     LogInfo("a file's pages can not be page-locked, so its bytes are copied: {}", locked.message());
     resident_.reset();
     CUSPAN_ASSIGN_OR_RETURN(resident_, ResidentFile::Map(terms_.context, file_, bytes_, true));
-    locked = resident_->Lock(file_, offset, bytes, *terms_.budget);
+    locked = resident_->Lock(file_, offset, bytes, *terms_.budget, may_lock_);
   }
   CUSPAN_RETURN_IF_ERROR(locked);
   address_.store(resident_->address(), std::memory_order_relaxed);

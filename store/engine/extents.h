@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -24,15 +25,17 @@ struct ExtentTerms {
 
 class Extents {
  public:
-  // The file outlives it.
-  Extents(const FileBytes& file, std::uint64_t bytes, std::uint64_t line, const ExtentTerms& terms);
+  // The file outlives it. `may_lock`: see ResidentFile::Lock.
+  Extents(const FileBytes& file, std::uint64_t bytes, std::uint64_t line, const ExtentTerms& terms,
+          std::function<bool()> may_lock = nullptr);
   Extents(const Extents&) = delete;
 
   // --- Threads: any.
 
   // Address for kernels of an extent of the file; 0 while it is not resident.
   std::uint64_t AddressOf(std::uint64_t extent) const {
-    if ((states_[extent].load(std::memory_order_acquire) & kResident) == 0) return 0;
+    if (states_ == nullptr || (states_[extent].load(std::memory_order_acquire) & kResident) == 0)
+      return 0;
     return address_.load(std::memory_order_relaxed) + extent * kExtentBytes;
   }
   // Counts a single read of a line. True if its extent is wanted now: its single reads have cost as
@@ -43,8 +46,8 @@ class Extents {
 
   // --- Threads: one at a time.
 
-  // Makes some of the wanted extents resident. False if none is wanted. Reads the file, and does
-  // not wait for running kernels. Leaves the context current on the thread.
+  // Makes some of the wanted extents resident. False if none is wanted. Reads the file. Leaves the
+  // context current on the thread.
   bool LockWanted();
 
  private:
@@ -60,13 +63,14 @@ class Extents {
   Run TakeRun();
   // Takes an extent if it is wanted, or soon will be.
   bool TakeNeighbour(std::uint64_t extent) CUSPAN_REQUIRES(mutex_);
-  // Makes a run resident. False if a part of it can not be read.
+  // Makes a run resident. False if a part of it can not be read, or the run is too large.
   bool LockRun(const Run& run);
   Status Lock(const Run& run);
 
   const FileBytes& file_;
   const std::uint64_t bytes_;
   const ExtentTerms terms_;
+  const std::function<bool()> may_lock_;
   const std::uint32_t cached_cost_;
   const std::uint32_t cold_cost_;
   const std::unique_ptr<std::atomic<std::uint32_t>[]> states_;

@@ -1,7 +1,9 @@
 #include "store/engine/line_reads.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <map>
 #include <utility>
 
 #include "common/mutex.h"
@@ -13,47 +15,57 @@ class ThreadReads final : public LineReads {
  public:
   ThreadReads(TaskThreads& threads, ExtentWanted wanted)
       : threads_(threads), wanted_(std::move(wanted)) {}
-  ~ThreadReads() override { Await(); }
+  ~ThreadReads() override { AwaitOthers({}); }
 
-  void SetFiles(const std::vector<ServedFile*>&) override { Await(); }
+  void SetFiles(const std::vector<ServedFile*>& files) override { AwaitOthers(files); }
   void Begin(const LineRead& read) override {
-    if (read.file->ReadCached(read.place(), read.offset)) {
-      if (read.AnswerBytes(true)) wanted_();
+    std::vector<std::byte> own;
+    const std::span<std::byte> to = read.Destination(own);
+    if (read.file->ReadCached(to, read.offset)) {
+      if (read.AnswerBytes(to, true)) wanted_();
       return;
     }
     {
       const MutexLock lock(mutex_);
-      ++pending_;
+      ++pending_[read.file];
     }
     threads_.Run([this, read] {
       if (read.ReadAndAnswer()) wanted_();
       const MutexLock lock(mutex_);
-      if (--pending_ == 0) ended_.notify_all();
+      if (--pending_[read.file] == 0) pending_.erase(read.file);
+      ended_.notify_all();
     });
   }
   bool Finish() override { return false; }
   bool pending() const override { return false; }
 
  private:
-  void Await() {
+  // Waits for the reads of other files than these. Ends: file systems answer.
+  void AwaitOthers(const std::vector<ServedFile*>& files) {
     MutexLock lock(mutex_);
-    // Ends: a file system answers.
-    ended_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return pending_ == 0; });
+    ended_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
+      return std::all_of(pending_.begin(), pending_.end(), [&](const auto& reads) {
+        return std::find(files.begin(), files.end(), reads.first) != files.end();
+      });
+    });
   }
 
   TaskThreads& threads_;
   const ExtentWanted wanted_;
   Mutex mutex_;
   std::condition_variable ended_;
-  unsigned pending_ CUSPAN_GUARDED_BY(mutex_) = 0;
+  std::map<ServedFile*, unsigned> pending_ CUSPAN_GUARDED_BY(mutex_);  // Reads under way.
 };
 
 }  // namespace
 
-bool LineRead::AnswerBytes(bool cached) const {
-  if (!file->MayRead()) {
-    AnswerFailed(ESTALE);
-    return false;
+bool LineRead::AnswerBytes(std::span<const std::byte> from, bool cached) const {
+  if (file->guarded()) {
+    if (!file->MayRead()) {
+      AnswerFailed(ESTALE);
+      return false;
+    }
+    std::copy(from.begin(), from.end(), place().begin());
   }
   // The count is complete before the kernel goes on.
   file->Count(bytes);
@@ -63,8 +75,10 @@ bool LineRead::AnswerBytes(bool cached) const {
 }
 
 bool LineRead::ReadAndAnswer() const {
-  const FileOutcome read = file->Read(place(), offset);
-  if (read.bytes == bytes) return AnswerBytes(false);
+  std::vector<std::byte> own;
+  const std::span<std::byte> to = Destination(own);
+  const FileOutcome read = file->Read(to, offset);
+  if (read.bytes == bytes) return AnswerBytes(to, false);
   // The file is shorter than it was.
   AnswerFailed(read.error != 0 ? read.error : ENODATA);
   return false;

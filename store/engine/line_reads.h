@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "common/status.h"
@@ -20,10 +21,18 @@ struct LineRead {
   std::uint64_t offset = 0;
   std::uint32_t bytes = 0;  // Fewer than a line at the end of the file.
 
+  // The place for the bytes, readable by kernels at any time.
   std::span<std::byte> place() const { return mailbox->PlaceOf(request.entry).first(bytes); }
-  // Answers with bytes, all of them in the place. `cached`: they came from the page cache. True if
+  // Memory for reading it: the place, or for a file whose bytes need a look at the file after the
+  // read, `own`, made large enough.
+  std::span<std::byte> Destination(std::vector<std::byte>& own) const {
+    if (!file->guarded()) return place();
+    own.resize(bytes);
+    return own;
+  }
+  // Answers with these bytes, all of the line's. `cached`: they came from the page cache. True if
   // the line's extent is wanted now: Extents::Pay.
-  bool AnswerBytes(bool cached) const;
+  bool AnswerBytes(std::span<const std::byte> from, bool cached) const;
   void AnswerFailed(int error) const {
     mailbox->Answer(request, CUSPAN_ANSWER_FAILED, static_cast<std::uint64_t>(error));
   }
@@ -35,7 +44,7 @@ struct LineRead {
 class LineReads {
  public:
   virtual ~LineReads() = default;
-  // The files of reads from now on. Answers all reads begun before.
+  // The files of reads from now on. Answers all reads of others begun before.
   virtual void SetFiles(const std::vector<ServedFile*>& files) = 0;
   // Begins a read, and answers it some time.
   virtual void Begin(const LineRead& read) = 0;

@@ -111,6 +111,8 @@ void LineServer::Remove(Mailbox& mailbox, std::uint16_t array) {
     table_.erase(served);
   serves_ = !table_.empty();
   Publish(lock);
+  // Locking an extent reads a file: the others are served meanwhile.
+  lock.unlock();
   extents_.Remove(file.extents());
 }
 
@@ -118,7 +120,8 @@ void LineServer::Publish(MutexLock& lock) {
   const std::uint64_t version = version_.fetch_add(1) + 1;
   changed_.notify_all();
   nap_ended_.notify_all();
-  // Ends: threads look for a new table after each pass over their queues.
+  // Ends: threads look for a new table after each pass over their queues, and wait for reads of
+  // removed files only.
   seen_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
     return std::all_of(versions_.begin(), versions_.end(),
                        [&](std::uint64_t seen) { return seen >= version; });
@@ -238,7 +241,9 @@ void LineServer::Serve(const Served& served, const Mailbox::Request& request, Li
     return mailbox.Answer(request, CUSPAN_ANSWER_RESIDENT, address >> 12);
   const auto bytes =
       static_cast<std::uint32_t>(std::min(mailbox.shape().line(), file->bytes() - offset));
-  reads.Begin({&mailbox, file, request, offset, bytes});
+  const LineRead read{&mailbox, file, request, offset, bytes};
+  if (!file->MayRead()) return read.AnswerFailed(ESTALE);
+  reads.Begin(read);
 }
 
 bool LineServer::OthersAreAsked(const Table& table) const {

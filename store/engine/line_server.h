@@ -46,9 +46,11 @@ class LineServer {
   // under way.
   void Remove(Mailbox& mailbox, std::uint16_t array);
 
+  // True while an array is served: kernels may wait for it.
+  bool serves() const { return serves_.load(std::memory_order_relaxed); }
   // Kernels are launched: they may ask soon. Cheap.
   void KernelsMayAsk() {
-    if (!serves_.load(std::memory_order_relaxed)) return;
+    if (!serves()) return;
     called_.store(true);
     if (naps_.load()) EndNap();
   }

@@ -61,9 +61,10 @@ Mailbox::~Mailbox() {
 
 bool Mailbox::HasNext(std::uint32_t queue) const {
   const std::uint32_t ticket = positions_[queue].ticket.load(std::memory_order_relaxed);
-  const std::uint64_t word =
-      std::atomic_ref(asked_[EntryOf(queue, ticket)]).load(std::memory_order_acquire);
-  return MarkIn(word) == MarkOf(ticket >> shape_.depth_shift);
+  const std::uint32_t entry = EntryOf(queue, ticket);
+  const std::uint64_t word = std::atomic_ref(asked_[entry]).load(std::memory_order_acquire);
+  return MarkIn(word) == MarkOf(ticket >> shape_.depth_shift) &&
+         !due_[entry].load(std::memory_order_acquire);
 }
 
 std::optional<Mailbox::Request> Mailbox::Next(std::uint32_t queue) {
@@ -72,7 +73,8 @@ std::optional<Mailbox::Request> Mailbox::Next(std::uint32_t queue) {
   const std::uint32_t entry = EntryOf(queue, ticket);
   const std::uint8_t mark = MarkOf(ticket >> shape_.depth_shift);
   const std::uint64_t word = std::atomic_ref(asked_[entry]).load(std::memory_order_acquire);
-  if (MarkIn(word) != mark) return std::nullopt;
+  if (MarkIn(word) != mark || due_[entry].load(std::memory_order_acquire)) return std::nullopt;
+  due_[entry].store(true, std::memory_order_relaxed);
   position.store(ticket + 1, std::memory_order_relaxed);
   return Request{entry, mark, AskedOf(word)};
 }

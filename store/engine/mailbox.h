@@ -29,7 +29,7 @@ class Mailbox {
   const MailboxShape& shape() const { return shape_; }
   const ServedPlaces& kernel_places() const { return kernel_places_; }
 
-  // An entry with a request. Its answer is due.
+  // An entry with a request. Its answer is due: until then it has no other.
   struct Request {
     std::uint32_t entry = 0;
     std::uint8_t mark = 0;
@@ -51,6 +51,7 @@ class Mailbox {
   }
   // Answers. Kernels see the bytes written to the place before. Threads: any.
   void Answer(const Request& request, std::uint8_t kind, std::uint64_t value) {
+    due_[request.entry].store(false, std::memory_order_release);
     std::atomic_ref(answered_[request.entry])
         .store(AnswerWord(request.mark, kind, value), std::memory_order_release);
   }
@@ -62,7 +63,7 @@ class Mailbox {
   };
 
   Mailbox(const EngineContext& context, const MailboxShape& shape)
-      : context_(context), shape_(shape), positions_(shape.queues) {}
+      : context_(context), shape_(shape), positions_(shape.queues), due_(shape.entries()) {}
   Status Map();
   std::uint32_t EntryOf(std::uint32_t queue, std::uint32_t ticket) const {
     return (queue << shape_.depth_shift) + (ticket & ((1u << shape_.depth_shift) - 1));
@@ -71,6 +72,7 @@ class Mailbox {
   const EngineContext context_;
   const MailboxShape shape_;
   std::vector<Position> positions_;
+  std::vector<std::atomic<bool>> due_;  // For each entry. Kernels can not write it.
   std::byte* memory_ = nullptr;
   std::uint64_t bytes_ = 0;
   bool locked_ = false;

@@ -165,7 +165,7 @@ Status ResidentFile::LockAll(const FileBytes& file, unsigned threads,
 }
 
 Status ResidentFile::Lock(const FileBytes& file, std::uint64_t offset, std::uint64_t bytes,
-                          MemoryBudget& budget) {
+                          MemoryBudget& budget, const std::function<bool()>& may_lock) {
   MemoryBudget::Share share = budget.Take(bytes);
   if (!share.valid())
     return Status::Exhausted("the {} bytes for files on the GPU's node are in use", budget.limit());
@@ -173,13 +173,15 @@ Status ResidentFile::Lock(const FileBytes& file, std::uint64_t offset, std::uint
     return Status::Exhausted("the GPU's node has too little memory for {} more bytes of a file",
                              bytes);
   const std::uint64_t to_the_end = mapped_bytes_ - offset;
-  CUSPAN_RETURN_IF_ERROR(LockPiece(file, offset, offset + bytes >= bytes_ ? to_the_end : bytes));
+  CUSPAN_RETURN_IF_ERROR(
+      LockPiece(file, offset, offset + bytes >= bytes_ ? to_the_end : bytes, may_lock));
   const MutexLock lock(mutex_);
   shares_.push_back(std::move(share));
   return Status::Ok();
 }
 
-Status ResidentFile::LockPiece(const FileBytes& file, std::uint64_t offset, std::uint64_t bytes) {
+Status ResidentFile::LockPiece(const FileBytes& file, std::uint64_t offset, std::uint64_t bytes,
+                               const std::function<bool()>& may_lock) {
   std::byte* const memory = memory_ + offset;
   if (copied_) {
     const std::uint64_t wanted = std::min(bytes, bytes_ - offset);
@@ -200,6 +202,7 @@ Status ResidentFile::LockPiece(const FileBytes& file, std::uint64_t offset, std:
       return Status::Internal("the file can not be read from byte {}: {}", offset,
                               std::strerror(errno));
   }
+  if (may_lock && !may_lock()) return Status::Internal("the file has changed since it was opened");
   const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                          (copied_ ? 0u : CU_MEMHOSTREGISTER_READ_ONLY);
   const CUresult result = context_.driver.register_memory(memory, bytes, flags);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -48,9 +49,10 @@ class ResidentFile {
   ResidentFile(const ResidentFile&) = delete;
 
   // Page-locks a part of the mapped file, up to its end: a multiple of pages from `offset`, each of
-  // them once. The context is current on the thread. Results as of Make.
+  // them once. The context is current on the thread. Results as of Make; also kInternal if
+  // `may_lock`, unless empty, is false after the bytes were read.
   Status Lock(const FileBytes& file, std::uint64_t offset, std::uint64_t bytes,
-              MemoryBudget& budget);
+              MemoryBudget& budget, const std::function<bool()>& may_lock = nullptr);
 
   // Address for kernels, aligned to pages; of a byte that is page-locked. Readable up to the end of
   // its page.
@@ -64,7 +66,8 @@ class ResidentFile {
 
   Status LockAll(const FileBytes& file, unsigned threads, const std::atomic<bool>& stop);
   // One piece of the file: reads it, and page-locks it.
-  Status LockPiece(const FileBytes& file, std::uint64_t offset, std::uint64_t bytes);
+  Status LockPiece(const FileBytes& file, std::uint64_t offset, std::uint64_t bytes,
+                   const std::function<bool()>& may_lock = nullptr);
 
   const EngineContext context_;
   const std::uint64_t bytes_;

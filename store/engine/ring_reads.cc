@@ -44,12 +44,12 @@ class RingReads final : public LineReads {
   }
   ~RingReads() override {
     if (!made_) return;
-    FinishAll();
+    FinishOthers({});
     ::io_uring_queue_exit(&ring_);
   }
 
   void SetFiles(const std::vector<ServedFile*>& files) override {
-    FinishAll();
+    FinishOthers(files);
     std::erase_if(places_, [&](const auto& place) {
       if (std::find(files.begin(), files.end(), place.first) != files.end()) return false;
       int none = -1;
@@ -86,8 +86,9 @@ class RingReads final : public LineReads {
 
  private:
   struct Slot {
-    LineRead read;
+    LineRead read;  // No file: it is free.
     std::uint64_t batch = 0;
+    std::vector<std::byte> own;  // Memory for bytes that kernels may not see yet.
   };
 
   explicit RingReads(ExtentWanted wanted) : wanted_(std::move(wanted)), slots_(kDepth) {
@@ -102,10 +103,12 @@ class RingReads final : public LineReads {
     }
     const unsigned number = free_.back();
     free_.pop_back();
-    slots_[number] = {read, batch_};
+    Slot& slot = slots_[number];
+    slot.read = read;
+    slot.batch = batch_;
     ++under_way_;
     ++begun_;
-    const std::span<std::byte> to = read.place();
+    const std::span<std::byte> to = read.Destination(slot.own);
     const auto place = places_.find(read.file);
     const bool placed = place != places_.end();
     ::io_uring_prep_read(entry, placed ? static_cast<int>(place->second) : read.file->fd(),
@@ -114,10 +117,17 @@ class RingReads final : public LineReads {
     ::io_uring_sqe_set_data64(entry, number);
   }
 
-  // The kernel may write to places until their reads have ended.
-  void FinishAll() {
-    while (under_way_ != 0) {
+  // Finishes the reads of other files than these: the kernel may write to their places until then.
+  void FinishOthers(const std::vector<ServedFile*>& files) {
+    const auto is_other = [&](const LineRead& read) {
+      return read.file != nullptr &&
+             std::find(files.begin(), files.end(), read.file) == files.end();
+    };
+    while (std::any_of(waiting_.begin(), waiting_.end(), is_other) ||
+           std::any_of(slots_.begin(), slots_.end(),
+                       [&](const Slot& slot) { return is_other(slot.read); })) {
       ::io_uring_submit_and_wait(&ring_, 1);
+      begun_ = 0;
       batch_ += 2;  // They were waited for.
       TakeCompletions();
     }
@@ -130,14 +140,11 @@ class RingReads final : public LineReads {
       const auto number = static_cast<unsigned>(::io_uring_cqe_get_data64(completion));
       const int result = completion->res;
       ::io_uring_cqe_seen(&ring_, completion);
-      const auto [read, batch] = slots_[number];
+      Slot& slot = slots_[number];
+      if (Answer(slot, result)) wanted_();
+      slot.read = LineRead();
       free_.push_back(number);
       --under_way_;
-      // Others are read again, which finds the cause.
-      const bool complete = result >= 0 && static_cast<std::uint32_t>(result) == read.bytes;
-      // Done while it was submitted: nothing was waited for.
-      const bool cached = batch + 1 == batch_;
-      if (complete ? read.AnswerBytes(cached) : read.ReadAndAnswer()) wanted_();
       some = true;
       if (!waiting_.empty()) {
         Prepare(waiting_.front());
@@ -145,6 +152,20 @@ class RingReads final : public LineReads {
       }
     }
     return some;
+  }
+
+  // Result as of LineRead::AnswerBytes.
+  bool Answer(Slot& slot, int result) {
+    const LineRead& read = slot.read;
+    // Done while it was submitted: nothing was waited for.
+    if (result >= 0 && static_cast<std::uint32_t>(result) == read.bytes)
+      return read.AnswerBytes(read.Destination(slot.own), slot.batch + 1 == batch_);
+    // A read of a part, or one that was not made: a blocking one finds the cause.
+    if (result > 0 || result == -EINVAL || result == -EAGAIN || result == -EINTR ||
+        result == -EOPNOTSUPP)
+      return read.ReadAndAnswer();
+    read.AnswerFailed(result < 0 ? -result : ENODATA);
+    return false;
   }
 
   const ExtentWanted wanted_;

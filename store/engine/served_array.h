@@ -49,9 +49,14 @@ class ServedArray {
 // Mailboxes by numbers, each until its last array ends. Threads: one at a time.
 class Mailboxes {
  public:
-  // That of this number, made if there is none. kInvalid: it has another shape.
+  struct Own {
+    std::shared_ptr<Mailbox> operator()(std::unique_ptr<Mailbox> made) const { return made; }
+  };
+  // That of this number, made if there is none. kInvalid: it has another shape. share(unique_ptr) →
+  // shared_ptr: its owner decides how it ends.
+  template <typename Share = Own>
   Result<std::shared_ptr<Mailbox>> Get(std::uint64_t number, const EngineContext& context,
-                                       const MailboxShape& shape) {
+                                       const MailboxShape& shape, Share&& share = Own()) {
     std::weak_ptr<Mailbox>& known = mailboxes_[number];
     std::shared_ptr<Mailbox> mailbox = known.lock();
     if (mailbox != nullptr) {
@@ -67,7 +72,7 @@ class Mailboxes {
       mailboxes_.erase(number);
       return made.status();
     }
-    mailbox = std::move(*made);
+    mailbox = share(std::move(*made));
     mailboxes_[number] = mailbox;
     return mailbox;
   }

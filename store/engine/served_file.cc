@@ -46,7 +46,8 @@ ServedFile::ServedFile(FileBytes file, std::uint64_t bytes, std::uint64_t line,
       bytes_(bytes),
       line_(line),
       may_read_(std::move(may_read)),
-      extents_(file_, bytes, line, terms) {}
+      extents_(file_, bytes, line, terms,
+               guarded() ? [this] { return MayRead(); } : std::function<bool()>()) {}
 
 void ServedFile::Count(std::uint64_t bytes) {
   static std::atomic<unsigned> threads = 0;

@@ -39,7 +39,14 @@ class ServedFile {
     return file_.Read(to, offset);
   }
   int fd() const { return file_.fd(); }
-  bool MayRead() const { return !may_read_ || may_read_(); }
+  // True if MayRead has to be asked before the read and, for each byte given to kernels, after it.
+  bool guarded() const { return may_read_ != nullptr; }
+  // False from the first time that `may_read` was.
+  bool MayRead() const {
+    if (!guarded()) return true;
+    if (!refused_.load(std::memory_order_relaxed) && !may_read_()) refused_ = true;
+    return !refused_;
+  }
 
   // Reads of lines answered with bytes, and their bytes.
   struct Counts {
@@ -57,6 +64,7 @@ class ServedFile {
   const std::uint64_t bytes_;
   const std::uint64_t line_;
   const std::function<bool()> may_read_;
+  mutable std::atomic<bool> refused_ = false;
   Extents extents_;
   // Counts of some of the threads: with one for all, they wait for each other's cache line.
   struct alignas(64) CountsOfThreads {

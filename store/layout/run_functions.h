@@ -61,6 +61,6 @@ struct RunFunctions {
 };
 
 // Name of the function of libcuspan.so that returns a `const RunFunctions*`.
-inline constexpr const char* kRunFunctions = "cuspan_store_run_functions_0";
+inline constexpr const char* kRunFunctions = "cuspan_store_run_functions_1";
 
 }  // namespace cuspan::store

@@ -175,7 +175,7 @@ Array::~Array() {
   if (Close().ok() || !open_) return;
   // Kernels may still use it.
   for (DeviceMemory* memory : Memories()) memory->Release();
-  if (mailbox_ != nullptr) mailbox_->Release();
+  if (mailbox_ != nullptr) static_cast<void>(new std::shared_ptr<MailboxUse>(mailbox_));
   static_cast<void>(file_.release());
   cache_->EndUse();
 }

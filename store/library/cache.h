@@ -64,7 +64,7 @@ class Cache {
   const CacheGeometry& geometry() const { return geometry_; }
   // Sets the cache's fields.
   void Fill(cuspanArrayTables& tables) const;
-  // The mailbox in use, or a new one.
+  // The mailbox in use, or a new one. Threads: one at a time, as MailboxUse.
   Result<std::shared_ptr<MailboxUse>> UseMailbox();
 
   // Adds the words of an array's lines: all zero, in device memory until Remove.

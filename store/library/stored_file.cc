@@ -30,7 +30,7 @@ constexpr std::atomic<bool> kGoOn = false;
 // Serves files of this process to its kernels.
 struct Service {
   // It sees no launches: a kernel's first request waits for a nap.
-  static constexpr std::chrono::milliseconds kLongestNap{1};
+  static constexpr std::chrono::milliseconds kLongestNap{4};
 
   const std::shared_ptr<LineServer> server =
       std::make_shared<LineServer>(ServingThreadCount(), kLongestNap);

@@ -177,12 +177,42 @@ TEST_F(ExtentsTest, BudgetIsTooSmall) {
       LockAllWanted(extents);
     }
     EXPECT_EQ(ResidentOnes(extents), (Numbers{0, 2}));
-    for (std::uint64_t extent = 0; extent < kExtents; ++extent)
-      EXPECT_EQ(PayWhole(extents, extent), 0u);
-    EXPECT_FALSE(extents.LockWanted());
+    // It pays once more, in vain.
+    EXPECT_NE(PayWhole(extents, 4), 0u);
+    LockAllWanted(extents);
+    EXPECT_EQ(ResidentOnes(extents), (Numbers{0, 2}));
     EXPECT_EQ(extents.resident_bytes(), 2 * kExtentBytes);
   }
   EXPECT_TRUE(budget.Take(budget.limit()).valid());
+}
+
+TEST_F(ExtentsTest, MemoryThatIsFreeAgain) {
+  MemoryBudget budget(kExtentBytes);
+  Extents extents(file_.file(), kFile, kLine, {FakeEngine(), ResidentWay::kCopied, &budget});
+  {
+    const MemoryBudget::Share others = budget.Take(kExtentBytes);
+    EXPECT_NE(PayWhole(extents, 1), 0u);
+    LockAllWanted(extents);
+    EXPECT_FALSE(IsResident(extents, 1));
+  }
+  EXPECT_NE(PayWhole(extents, 1), 0u);
+  LockAllWanted(extents);
+  EXPECT_TRUE(IsResident(extents, 1));
+}
+
+TEST_F(ExtentsTest, FilesThatMayNotBeLocked) {
+  for (const ResidentWay way : {ResidentWay::kMapped, ResidentWay::kCopied}) {
+    MemoryBudget budget(kFile);
+    bool may_lock = true;
+    Extents extents(file_.file(), kFile, kLine, {FakeEngine(), way, &budget},
+                    [&] { return may_lock; });
+    EXPECT_NE(PayWhole(extents, 1), 0u);
+    LockAllWanted(extents);
+    may_lock = false;
+    EXPECT_NE(PayWhole(extents, 3), 0u);
+    LockAllWanted(extents);
+    EXPECT_EQ(ResidentOnes(extents), Numbers{1});
+  }
 }
 
 TEST_F(ExtentsTest, TheDriverRefusesTheFilesPages) {

@@ -140,8 +140,23 @@ TEST_F(MailboxTest, OnlyTheMarkOfTheLapIsARequest) {
     EXPECT_EQ(request->asked.kind, garbage >> CUSPAN_ASK_SHIFT);
     EXPECT_EQ(request->asked.array, garbage >> CUSPAN_ASK_ARRAY_SHIFT & 0xfff);
     EXPECT_EQ(request->asked.line, garbage & 0xffffffffff);
+    mailbox->Answer(*request, CUSPAN_ANSWER_BYTES, 0);
   }
   EXPECT_FALSE(mailbox->HasNext(0));
+}
+
+TEST_F(MailboxTest, AnEntryHasOneRequestUntilItsAnswer) {
+  const std::unique_ptr<Mailbox> mailbox = Make({1, 0, 9});
+  std::uint64_t& word = AskedOfQueue(*mailbox, 0)[0];
+  word = std::uint64_t{1} << CUSPAN_LAP_SHIFT;
+  const std::optional<Mailbox::Request> first = mailbox->Next(0);
+  ASSERT_TRUE(first.has_value());
+  word = std::uint64_t{2} << CUSPAN_LAP_SHIFT;
+  EXPECT_FALSE(mailbox->HasNext(0));
+  EXPECT_FALSE(mailbox->Next(0).has_value());
+  mailbox->Answer(*first, CUSPAN_ANSWER_BYTES, 0);
+  EXPECT_TRUE(mailbox->HasNext(0));
+  EXPECT_TRUE(mailbox->Next(0).has_value());
 }
 
 TEST_F(MailboxTest, OnlyTheNextEntryIsLookedAt) {
