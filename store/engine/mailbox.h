@@ -72,7 +72,7 @@ class Mailbox {
   const EngineContext context_;
   const MailboxShape shape_;
   std::vector<Position> positions_;
-  std::vector<std::atomic<bool>> due_;  // For each entry. Kernels can not write it.
+  std::vector<std::atomic<bool>> due_;  // A word for each entry, out of reach of kernels.
   std::byte* memory_ = nullptr;
   std::uint64_t bytes_ = 0;
   bool locked_ = false;

@@ -1,4 +1,4 @@
-// A file whose lines are read when kernels ask for them; often used parts become resident.
+// A file read line by line when kernels ask for it; often used parts become resident.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ namespace cuspan::store {
 // Threads: any.
 class ServedFile {
  public:
-  // Opens the file again. `may_read`, unless empty, tells after each read if its bytes may be given
-  // to kernels. `line`: of the arrays. kInternal: it can not be opened.
+  // Opens the file again. `may_read`, unless empty: true after a read if kernels may have the
+  // bytes. `line`: of the arrays. kInternal: it can not be opened.
   static Result<std::unique_ptr<ServedFile>> Open(const FileBytes& file, std::uint64_t bytes,
                                                   std::uint64_t line,
                                                   std::function<bool()> may_read,
@@ -39,7 +39,7 @@ class ServedFile {
     return file_.Read(to, offset);
   }
   int fd() const { return file_.fd(); }
-  // True if MayRead has to be asked before the read and, for each byte given to kernels, after it.
+  // True if MayRead has to be asked before each read, and after it, before kernels see the bytes.
   bool guarded() const { return may_read_ != nullptr; }
   // False from the first time that `may_read` was.
   bool MayRead() const {
