@@ -536,15 +536,14 @@ __device__ __noinline__ inline PinnedLine PinTogether(const Tables* array, unsig
     const bool mine = wanted && own_line == line;
     const std::uint32_t pins = __popc(__ballot_sync(mask, mine));
     std::uint64_t* const place = tables.words + line;
-    std::uint64_t word = 0;
-    std::uint64_t extent = 0;
-    if (static_cast<int>(Lane()) == leader) {
-      word = TryPin(place, pins);
-      extent = LoadAcquire(ExtentOf(tables, line));
-    }
+    std::uint64_t word = static_cast<int>(Lane()) == leader ? TryPin(place, pins) : 0;
     word = Broadcast(mask, word, leader);
     Fetched fetched;
-    if (word == kFull) fetched.source = SourceIn(tables, Broadcast(mask, extent, leader), line);
+    if (word == kFull) {
+      const std::uint64_t extent =
+          static_cast<int>(Lane()) == leader ? LoadAcquire(ExtentOf(tables, line)) : 0;
+      fetched.source = SourceIn(tables, Broadcast(mask, extent, leader), line);
+    }
     const bool missed = word == 0;
     if (missed) {
       fetched = Fetch(tables, mask, leader, line, &patience, false);

@@ -22,7 +22,7 @@ class ThreadReads final : public LineReads {
     std::vector<std::byte> own;
     const std::span<std::byte> to = read.Destination(own);
     if (read.file->ReadCached(to, read.offset)) {
-      if (read.AnswerBytes(to, true)) wanted_();
+      if (read.AnswerBytes(to, read.file->MayRead(), true)) wanted_();
       return;
     }
     {
@@ -59,14 +59,12 @@ class ThreadReads final : public LineReads {
 
 }  // namespace
 
-bool LineRead::AnswerBytes(std::span<const std::byte> from, bool cached) const {
-  if (file->guarded()) {
-    if (!file->MayRead()) {
-      AnswerFailed(ESTALE);
-      return false;
-    }
-    std::copy(from.begin(), from.end(), place().begin());
+bool LineRead::AnswerBytes(std::span<const std::byte> from, bool may_read, bool cached) const {
+  if (!may_read) {
+    AnswerFailed(ESTALE);
+    return false;
   }
+  if (file->guarded()) std::copy(from.begin(), from.end(), place().begin());
   // The count is complete before the kernel goes on.
   file->Count(bytes);
   const bool wanted = file->extents().Pay(offset >> CUSPAN_EXTENT_SHIFT, cached);
@@ -78,7 +76,7 @@ bool LineRead::ReadAndAnswer() const {
   std::vector<std::byte> own;
   const std::span<std::byte> to = Destination(own);
   const FileOutcome read = file->Read(to, offset);
-  if (read.bytes == bytes) return AnswerBytes(to, false);
+  if (read.bytes == bytes) return AnswerBytes(to, file->MayRead(), false);
   // The file is shorter than it was.
   AnswerFailed(read.error != 0 ? read.error : ENODATA);
   return false;

@@ -30,9 +30,9 @@ struct LineRead {
     own.resize(bytes);
     return own;
   }
-  // Answers with these bytes, all of the line's. `cached`: they came from the page cache. True if
-  // the line's extent is wanted now: Extents::Pay.
-  bool AnswerBytes(std::span<const std::byte> from, bool cached) const;
+  // Answers with these bytes, all of the line's. `may_read`: the file's, asked after the read.
+  // `cached`: they came from the page cache. True if the line's extent is wanted now: Extents::Pay.
+  bool AnswerBytes(std::span<const std::byte> from, bool may_read, bool cached) const;
   void AnswerFailed(int error) const {
     mailbox->Answer(request, CUSPAN_ANSWER_FAILED, static_cast<std::uint64_t>(error));
   }

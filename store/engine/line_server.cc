@@ -241,9 +241,7 @@ void LineServer::Serve(const Served& served, const Mailbox::Request& request, Li
     return mailbox.Answer(request, CUSPAN_ANSWER_RESIDENT, address >> 12);
   const auto bytes =
       static_cast<std::uint32_t>(std::min(mailbox.shape().line(), file->bytes() - offset));
-  const LineRead read{&mailbox, file, request, offset, bytes};
-  if (!file->MayRead()) return read.AnswerFailed(ESTALE);
-  reads.Begin(read);
+  reads.Begin({&mailbox, file, request, offset, bytes});
 }
 
 bool LineServer::OthersAreAsked(const Table& table) const {

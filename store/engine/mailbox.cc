@@ -60,21 +60,22 @@ Mailbox::~Mailbox() {
 }
 
 bool Mailbox::HasNext(std::uint32_t queue) const {
-  const std::uint32_t ticket = positions_[queue].ticket.load(std::memory_order_relaxed);
+  const std::uint32_t ticket = queues_[queue].ticket.load(std::memory_order_relaxed);
   const std::uint32_t entry = EntryOf(queue, ticket);
   const std::uint64_t word = std::atomic_ref(asked_[entry]).load(std::memory_order_acquire);
   return MarkIn(word) == MarkOf(ticket >> shape_.depth_shift) &&
-         !due_[entry].load(std::memory_order_acquire);
+         !queues_[queue].due[entry & ((1u << shape_.depth_shift) - 1)].load(
+             std::memory_order_acquire);
 }
 
 std::optional<Mailbox::Request> Mailbox::Next(std::uint32_t queue) {
-  std::atomic<std::uint32_t>& position = positions_[queue].ticket;
+  std::atomic<std::uint32_t>& position = queues_[queue].ticket;
   const std::uint32_t ticket = position.load(std::memory_order_relaxed);
   const std::uint32_t entry = EntryOf(queue, ticket);
   const std::uint8_t mark = MarkOf(ticket >> shape_.depth_shift);
   const std::uint64_t word = std::atomic_ref(asked_[entry]).load(std::memory_order_acquire);
-  if (MarkIn(word) != mark || due_[entry].load(std::memory_order_acquire)) return std::nullopt;
-  due_[entry].store(true, std::memory_order_relaxed);
+  if (MarkIn(word) != mark || DueOf(entry).load(std::memory_order_acquire)) return std::nullopt;
+  DueOf(entry).store(true, std::memory_order_relaxed);
   position.store(ticket + 1, std::memory_order_relaxed);
   return Request{entry, mark, AskedOf(word)};
 }

@@ -1,6 +1,7 @@
 // Requests of kernels to the host, and its answers: include/cuspan/store_tables.h.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +19,8 @@ namespace cuspan::store {
 
 class Mailbox {
  public:
-  // Page-locks its memory. Leaves the context current on the thread. kExhausted, kUnavailable: the
-  // system or the driver gives none.
+  // Page-locks its memory. `shape`: by PlanMailbox. Leaves the context current on the thread.
+  // kExhausted, kUnavailable: the system or the driver gives none.
   static Result<std::unique_ptr<Mailbox>> Make(const EngineContext& context,
                                                const MailboxShape& shape);
   // Waits for running kernels, as the driver does. Leaves the context current on the thread.
@@ -37,7 +38,7 @@ class Mailbox {
   };
   // Brings the queue's next word into the cache of this core: kernels have written it. Cheap.
   void Prefetch(std::uint32_t queue) const {
-    const std::uint32_t ticket = positions_[queue].ticket.load(std::memory_order_relaxed);
+    const std::uint32_t ticket = queues_[queue].ticket.load(std::memory_order_relaxed);
     __builtin_prefetch(&asked_[EntryOf(queue, ticket)]);
   }
   // True if the queue's next entry has a request. Threads: any.
@@ -51,28 +52,33 @@ class Mailbox {
   }
   // Answers. Kernels see the bytes written to the place before. Threads: any.
   void Answer(const Request& request, std::uint8_t kind, std::uint64_t value) {
-    due_[request.entry].store(false, std::memory_order_release);
+    DueOf(request.entry).store(false, std::memory_order_release);
     std::atomic_ref(answered_[request.entry])
         .store(AnswerWord(request.mark, kind, value), std::memory_order_release);
   }
 
  private:
-  // The next ticket of a queue. Apart, for threads of several queues.
-  struct alignas(64) Position {
-    std::atomic<std::uint32_t> ticket = 0;
+  // State of a queue, out of reach of kernels. Apart from others: they have other threads.
+  struct alignas(64) Queue {
+    std::atomic<std::uint32_t> ticket = 0;  // The next one.
+    // Entries with a request, but no answer.
+    alignas(64) std::array<std::atomic<bool>, kMaxDepth> due{};
   };
 
   Mailbox(const EngineContext& context, const MailboxShape& shape)
-      : context_(context), shape_(shape), positions_(shape.queues), due_(shape.entries()) {}
+      : context_(context), shape_(shape), queues_(shape.queues) {}
   Status Map();
   std::uint32_t EntryOf(std::uint32_t queue, std::uint32_t ticket) const {
     return (queue << shape_.depth_shift) + (ticket & ((1u << shape_.depth_shift) - 1));
   }
 
+  std::atomic<bool>& DueOf(std::uint32_t entry) {
+    return queues_[entry >> shape_.depth_shift].due[entry & ((1u << shape_.depth_shift) - 1)];
+  }
+
   const EngineContext context_;
   const MailboxShape shape_;
-  std::vector<Position> positions_;
-  std::vector<std::atomic<bool>> due_;  // A word for each entry, out of reach of kernels.
+  std::vector<Queue> queues_;
   std::byte* memory_ = nullptr;
   std::uint64_t bytes_ = 0;
   bool locked_ = false;

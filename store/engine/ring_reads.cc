@@ -91,6 +91,11 @@ class RingReads final : public LineReads {
     std::vector<std::byte> own;  // Memory for bytes that kernels may not see yet.
   };
 
+  struct Done {
+    unsigned slot = 0;
+    int result = 0;
+  };
+
   explicit RingReads(ExtentWanted wanted) : wanted_(std::move(wanted)), slots_(kDepth) {
     for (unsigned i = 0; i < kDepth; ++i) free_.push_back(i);
   }
@@ -134,32 +139,40 @@ class RingReads final : public LineReads {
   }
 
   bool TakeCompletions() {
-    bool some = false;
+    done_.clear();
     io_uring_cqe* completion = nullptr;
     while (::io_uring_peek_cqe(&ring_, &completion) == 0 && completion != nullptr) {
-      const auto number = static_cast<unsigned>(::io_uring_cqe_get_data64(completion));
-      const int result = completion->res;
+      done_.push_back(
+          {static_cast<unsigned>(::io_uring_cqe_get_data64(completion)), completion->res});
       ::io_uring_cqe_seen(&ring_, completion);
-      Slot& slot = slots_[number];
-      if (Answer(slot, result)) wanted_();
+    }
+    // All these reads have ended, so one look at a file is enough.
+    const ServedFile* file = nullptr;
+    bool may_read = false;
+    for (const Done& done : done_) {
+      Slot& slot = slots_[done.slot];
+      if (slot.read.file != file) {
+        file = slot.read.file;
+        may_read = file->MayRead();
+      }
+      if (Answer(slot, done.result, may_read)) wanted_();
       slot.read = LineRead();
-      free_.push_back(number);
+      free_.push_back(done.slot);
       --under_way_;
-      some = true;
       if (!waiting_.empty()) {
         Prepare(waiting_.front());
         waiting_.pop_front();
       }
     }
-    return some;
+    return !done_.empty();
   }
 
   // Result as of LineRead::AnswerBytes.
-  bool Answer(Slot& slot, int result) {
+  bool Answer(Slot& slot, int result, bool may_read) {
     const LineRead& read = slot.read;
     // Done while it was submitted: nothing was waited for.
     if (result >= 0 && static_cast<std::uint32_t>(result) == read.bytes)
-      return read.AnswerBytes(read.Destination(slot.own), slot.batch + 1 == batch_);
+      return read.AnswerBytes(read.Destination(slot.own), may_read, slot.batch + 1 == batch_);
     // A read of a part, or one that was not made: a blocking one finds the cause.
     if (result > 0 || result == -EINVAL || result == -EAGAIN || result == -EINTR ||
         result == -EOPNOTSUPP)
@@ -175,6 +188,7 @@ class RingReads final : public LineReads {
   std::unordered_map<ServedFile*, unsigned> places_;  // Files in it.
   std::vector<Slot> slots_;                           // Reads under way.
   std::vector<unsigned> free_;
+  std::vector<Done> done_;
   unsigned under_way_ = 0;
   unsigned begun_ = 0;  // Reads not submitted yet.
   std::uint64_t batch_ = 0;

@@ -39,7 +39,7 @@ class ServedFile {
     return file_.Read(to, offset);
   }
   int fd() const { return file_.fd(); }
-  // True if MayRead has to be asked before each read, and after it, before kernels see the bytes.
+  // True if MayRead has to be asked after each read, before kernels see the bytes.
   bool guarded() const { return may_read_ != nullptr; }
   // False from the first time that `may_read` was.
   bool MayRead() const {

@@ -8,8 +8,6 @@
 namespace cuspan::store {
 namespace {
 
-// Entries of a queue: so many warps of a multiprocessor may wait for the host at a time.
-constexpr std::uint64_t kMaxDepth = 64;
 // Bytes of all places.
 constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 // No GPU has as many. They share queues.

@@ -8,6 +8,9 @@
 
 namespace cuspan::store {
 
+// Limit of entries of a queue: so many warps of a multiprocessor may wait for the host at a time.
+inline constexpr std::uint32_t kMaxDepth = 64;
+
 struct MailboxShape {
   std::uint32_t queues = 0;
   std::uint8_t depth_shift = 0;  // A queue has 2^depth_shift entries.
