@@ -50,9 +50,9 @@ Extents::Extents(const FileBytes& file, std::uint64_t bytes, std::uint64_t line,
       ended_(terms.way == ResidentWay::kOff || states_ == nullptr) {}
 
 bool Extents::Pay(std::uint64_t extent, bool cached) {
+  if (ended_.load(std::memory_order_relaxed)) return false;
   std::atomic<std::uint32_t>& state = states_[extent];
-  if (ended_.load(std::memory_order_relaxed) || state.load(std::memory_order_relaxed) >= kWhole)
-    return false;
+  if (state.load(std::memory_order_relaxed) >= kWhole) return false;
   const std::uint32_t cost = cached ? cached_cost_ : cold_cost_;
   const std::uint32_t before = state.fetch_add(cost, std::memory_order_relaxed);
   if (before >= kWhole || before + cost < kWhole) return false;

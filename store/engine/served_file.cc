@@ -44,7 +44,6 @@ ServedFile::ServedFile(FileBytes file, std::uint64_t bytes, std::uint64_t line,
                        std::function<bool()> may_read, const ExtentTerms& terms)
     : file_(std::move(file)),
       bytes_(bytes),
-      line_(line),
       may_read_(std::move(may_read)),
       extents_(file_, bytes, line, terms,
                guarded() ? [this] { return MayRead(); } : std::function<bool()>()) {}

@@ -27,7 +27,6 @@ class ServedFile {
   ServedFile(const ServedFile&) = delete;
 
   std::uint64_t bytes() const { return bytes_; }
-  std::uint64_t line() const { return line_; }
   Extents& extents() { return extents_; }
 
   // Reads bytes without blocking, all or nothing. False also for file systems that can not do it.
@@ -62,7 +61,6 @@ class ServedFile {
 
   const FileBytes file_;
   const std::uint64_t bytes_;
-  const std::uint64_t line_;
   const std::function<bool()> may_read_;
   mutable std::atomic<bool> refused_ = false;
   Extents extents_;
